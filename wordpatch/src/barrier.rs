@@ -1,0 +1,110 @@
+//! The barrier: after it, no core runs bytes that it fetched before it (assumption A2).
+
+use crate::os::{OsError, membarrier, threads};
+use crate::ticks::Ticks;
+use std::fmt;
+
+mod roll_call;
+
+pub use roll_call::Silent;
+
+/// How to make every core forget what it has fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Barrier {
+    /// `membarrier(2)` with SYNC_CORE: the kernel makes every running thread of the process serialise. The default.
+    Membarrier,
+    /// A signal to every thread: its handler returns through `iret`, which serialises. For kernels and sandboxes without
+    /// the former. Interrupts sleeping system calls, as any signal does.
+    Signal,
+    /// The literature's wait of T_max ticks. No length was found that is safe; for comparison only.
+    Wait(Ticks),
+}
+
+impl Barrier {
+    /// The best that this kernel and this sandbox allow: [`Barrier::Membarrier`], else [`Barrier::Signal`].
+    pub fn best() -> Result<Self, BarrierError> {
+        let best = [Self::Membarrier, Self::Signal].into_iter().find(|barrier| barrier.prepare().is_ok());
+        match best {
+            Some(barrier) => Ok(barrier),
+            None => Self::Signal.prepare().map(|()| Self::Signal),
+        }
+    }
+
+    /// Does beforehand what the first [`pass`](Self::pass) would have to do, and tells whether it can work at all.
+    pub fn prepare(self) -> Result<(), BarrierError> {
+        match self {
+            Self::Membarrier => match membarrier::offered() {
+                Ok(true) => membarrier::register().map_err(BarrierError::Membarrier),
+                Ok(false) => Err(BarrierError::Membarrier(OsError { call: "membarrier", errno: libc::ENOSYS })),
+                Err(error) => Err(BarrierError::Membarrier(error)),
+            },
+            Self::Signal => roll_call::prepare().map(drop),
+            Self::Wait(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the barrier holds. Usable in a signal handler once it was prepared.
+    pub fn pass(self) -> Result<(), BarrierError> {
+        match self {
+            Self::Membarrier => membarrier::sync_core().map_err(BarrierError::Membarrier),
+            Self::Signal => roll_call::pass(),
+            Self::Wait(span) => {
+                Ticks::spin(span);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Membarrier => f.write_str("membarrier"),
+            Self::Signal => f.write_str("signal"),
+            Self::Wait(span) => write!(f, "wait of {span}"),
+        }
+    }
+}
+
+/// Why no barrier could be passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BarrierError {
+    /// The kernel is older than 4.16, or a sandbox refuses the call.
+    #[error("{0}; use the signal barrier (kernel older than 4.16, or refused by a sandbox)")]
+    Membarrier(OsError),
+    /// No real-time signal is free.
+    #[error("no real-time signal is free for the signal barrier: the program handles all of them")]
+    NoSignalFree,
+    /// A system call that the signal barrier needs failed.
+    #[error("signal barrier: {0}")]
+    Signal(OsError),
+    /// There are more threads than the signal barrier can wait for.
+    #[error("signal barrier: more than {limit} threads; use membarrier")]
+    TooManyThreads {
+        /// How many it can wait for.
+        limit: usize,
+    },
+    /// A child between `vfork` and `exec` runs in this address space and cannot be asked.
+    #[error("signal barrier: child {pid} of vfork shares this memory and cannot answer; try again after its exec")]
+    VforkChild {
+        /// The child.
+        pid: i32,
+    },
+    /// Threads did not answer in time.
+    #[error("signal barrier: no answer from {0}; they block signal {signal} or are stopped", signal = .0.signal())]
+    Silent(Silent),
+}
+
+impl From<OsError> for BarrierError {
+    fn from(error: OsError) -> Self {
+        Self::Signal(error)
+    }
+}
+
+/// The child of a running `vfork`, as an error.
+fn refuse_vfork_child() -> Result<(), BarrierError> {
+    match threads::vfork_child()? {
+        Some(pid) => Err(BarrierError::VforkChild { pid }),
+        None => Ok(()),
+    }
+}

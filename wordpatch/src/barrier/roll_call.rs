@@ -1,0 +1,214 @@
+//! The signal barrier: every thread is called by a reserved real-time signal and answers from its handler.
+//!
+//! A call carries its number and the index of a seat; the handler writes the number on the seat. A seat belongs to one thread
+//! during one call, and an answer that comes too late carries a number nobody waits for any more.
+//!
+//! | seat's `answer` | meaning | who may change it |
+//! |---|---|---|
+//! | the number of the current call | this thread has passed | the thread's handler |
+//! | anything else | not yet | - |
+
+use super::{BarrierError, refuse_vfork_child};
+use crate::os::{
+    OsError, signals,
+    threads::{self, Tid},
+};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many threads can be waited for.
+const SEATS: usize = 4096;
+
+/// How long to wait for them. A runnable thread answers within its next time slice.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+struct Seat {
+    thread: AtomicI32,
+    answer: AtomicU32,
+}
+
+static ROOM: [Seat; SEATS] = [const { Seat { thread: AtomicI32::new(0), answer: AtomicU32::new(0) } }; SEATS];
+
+/// The number of the current or the latest call.
+static CALL: AtomicU32 = AtomicU32::new(0);
+
+/// Whether a call is under way; taken by whoever makes it.
+static BUSY: AtomicBool = AtomicBool::new(false);
+
+/// The reserved signal; zero before the first call.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// The reserved signal, if one is.
+pub(crate) fn signal() -> Option<i32> {
+    Some(SIGNAL.load(Ordering::Acquire)).filter(|&signal| signal != 0)
+}
+
+/// Reserves a real-time signal that the program does not use. After `fork` the reservation stays, as handlers do.
+pub(super) fn prepare() -> Result<i32, BarrierError> {
+    static RESERVING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+    let _one_at_a_time = RESERVING.lock();
+    if let Some(signal) = signal() {
+        return Ok(signal);
+    }
+    for signal in (libc::SIGRTMIN()..libc::SIGRTMAX()).rev() {
+        if signals::action(signal)?.sa_sigaction == libc::SIG_DFL {
+            // SAFETY: (1) `answer` stores one number and nothing else.
+            #[allow(unsafe_code)]
+            unsafe {
+                signals::install(signal, answer, libc::SA_RESTART)?;
+            }
+            SIGNAL.store(signal, Ordering::Release);
+            return Ok(signal);
+        }
+    }
+    Err(BarrierError::NoSignalFree)
+}
+
+/// What a called thread does. Returning from here is what serialises it.
+extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: (1) the kernel passes a valid siginfo_t to a handler installed with SA_SIGINFO.
+    #[allow(unsafe_code)]
+    let (code, value) = unsafe { ((*info).si_code, (*info).si_value().sival_ptr as usize) };
+    if code != libc::SI_QUEUE {
+        return;
+    }
+    if let Some(seat) = ROOM.get(value & 0xffff_ffff) {
+        // Release pairs with the Acquire in `waiting`: what this thread did before lies before the barrier.
+        seat.answer.store((value >> 32) as u32, Ordering::Release);
+    }
+}
+
+/// Calls every thread but this one and waits for all answers.
+pub(super) fn pass() -> Result<(), BarrierError> {
+    let signal = match signal() {
+        Some(signal) => signal,
+        None => prepare()?,
+    };
+    refuse_vfork_child()?;
+    let turn = Turn::take();
+    let mut seated = 0;
+    // A listing may miss a thread when others end meanwhile; a second one that finds nobody new has missed nobody. Threads that
+    // start after the first listing have fetched nothing before the call.
+    loop {
+        let newcomers = invite(seated, signal, turn.number)?;
+        if newcomers == seated {
+            break;
+        }
+        seated = newcomers;
+    }
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(first) = waiting(seated, turn.number) {
+        if Instant::now() > deadline {
+            return Err(BarrierError::Silent(Silent::among(first, seated, signal, turn.number)));
+        }
+        threads::give_way();
+    }
+    Ok(())
+}
+
+/// One call at a time.
+struct Turn {
+    number: u32,
+}
+
+impl Turn {
+    fn take() -> Self {
+        // Acquire pairs with the Release in `drop`: seats are reused only after the call before is over.
+        while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            threads::give_way();
+        }
+        Self { number: CALL.fetch_add(1, Ordering::Relaxed).wrapping_add(1) }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        BUSY.store(false, Ordering::Release);
+    }
+}
+
+/// Seats and calls every thread that has no seat yet; returns how many are seated.
+fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> {
+    let this = threads::current();
+    let mut count = seated;
+    let mut failure = None;
+    threads::each(|thread| {
+        let known = ROOM[..count].iter().any(|seat| seat.thread.load(Ordering::Relaxed) == thread.0);
+        if thread == this || known || failure.is_some() {
+            return;
+        }
+        let Some(seat) = ROOM.get(count) else {
+            failure = Some(BarrierError::TooManyThreads { limit: SEATS });
+            return;
+        };
+        seat.thread.store(thread.0, Ordering::Relaxed);
+        seat.answer.store(call.wrapping_sub(1), Ordering::Relaxed);
+        match signals::send_value(thread, signal, count | (call as usize) << 32) {
+            Ok(()) => count += 1,
+            Err(OsError { errno: libc::ESRCH, .. }) => {}
+            Err(error) => failure = Some(error.into()),
+        }
+    })?;
+    failure.map_or(Ok(count), Err)
+}
+
+/// The first seat whose thread lives and has not answered.
+fn waiting(seated: usize, call: u32) -> Option<usize> {
+    ROOM[..seated].iter().position(|seat| {
+        // Acquire pairs with the Release in `answer`.
+        seat.answer.load(Ordering::Acquire) != call && threads::lives(Tid(seat.thread.load(Ordering::Relaxed)))
+    })
+}
+
+/// The threads that did not answer: the ids of the first few and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silent {
+    signal: i32,
+    count: usize,
+    first: [Tid; 8],
+}
+
+impl Silent {
+    fn among(start: usize, seated: usize, signal: i32, call: u32) -> Self {
+        let mut silent = Self { signal, count: 0, first: [Tid(0); 8] };
+        for seat in &ROOM[start..seated] {
+            let thread = Tid(seat.thread.load(Ordering::Relaxed));
+            if seat.answer.load(Ordering::Acquire) != call && threads::lives(thread) {
+                if let Some(place) = silent.first.get_mut(silent.count) {
+                    *place = thread;
+                }
+                silent.count += 1;
+            }
+        }
+        silent
+    }
+
+    /// The signal they did not answer.
+    pub fn signal(&self) -> i32 {
+        self.signal
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Their ids, at most the first eight.
+    pub fn threads(&self) -> &[Tid] {
+        &self.first[..self.count.min(self.first.len())]
+    }
+}
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.count == 1 { "thread" } else { "threads" })?;
+        for thread in self.threads() {
+            write!(f, " {thread}")?;
+        }
+        match self.count - self.threads().len() {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Memory for code of our own: mapped twice, once to execute and once to write, never both in one mapping.
+//!
+//! ```text
+//!    memory file  ──┬── [ r-x ]  at base()      what cores fetch
+//!                   └── [ rw- ]  at writable()  where we store
+//! ```
+//!
+//! In-flight checks of the processor use physical addresses, so a store through the second mapping is seen like one through the
+//! first (AMD64 APM volume 2, section 7.6.1). A forked child gets a copy of its own: without that, its patches would appear
+//! in the parent.
+//!
+//! # Safety
+//!
+//! This module exists to own mappings by raw address. What lies inside is written by whoever fills it, through
+//! [`CodeMemory::write`], and through patch sites afterwards.
+#![allow(unsafe_code)]
+
+use crate::addr::CodeAddr;
+use crate::os::{
+    OsError,
+    pages::{self, Place, Protection},
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Once;
+
+/// One region of code memory.
+#[derive(Debug)]
+pub struct CodeMemory {
+    region: Region,
+}
+
+/// Where a region lies. Plain numbers, so that the list of all regions can be walked in a forked child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Region {
+    base: CodeAddr,
+    writable: CodeAddr,
+    len: usize,
+}
+
+/// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork so that the child can
+/// walk it; never on the path of a patch.
+static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
+
+impl CodeMemory {
+    /// Maps at least `len` bytes of zeroed code memory anywhere.
+    pub fn new(len: usize) -> Result<Self, OsError> {
+        Self::placed(Place::Anywhere, len)
+    }
+
+    /// Maps at least `len` bytes of zeroed code memory at `at`, if nothing is mapped there.
+    pub fn at(at: CodeAddr, len: usize) -> Result<Self, OsError> {
+        Self::placed(Place::Free(at), len)
+    }
+
+    fn placed(place: Place, len: usize) -> Result<Self, OsError> {
+        prepare_for_fork();
+        let len = pages::round_up(len.max(1));
+        let file = pages::memory_file(c"fastinst-code", len)?;
+        // SAFETY: (1) `placed` is never given `Place::Over`, so that both mappings are new.
+        let base = unsafe { pages::map_file(place, len, Protection::ReadExecute, &file)? };
+        // SAFETY: as above.
+        let writable = match unsafe { pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file) } {
+            Ok(writable) => writable,
+            Err(error) => {
+                // SAFETY: (1) mapped above and not handed out.
+                unsafe { pages::unmap(base, len)? };
+                return Err(error);
+            }
+        };
+        let region = Region { base, writable, len };
+        regions().push(region);
+        Ok(Self { region })
+    }
+
+    /// Where its code is executed.
+    pub fn base(&self) -> CodeAddr {
+        self.region.base
+    }
+
+    /// Its size in bytes: whole pages.
+    #[allow(clippy::len_without_is_empty, reason = "never empty")]
+    pub fn len(&self) -> usize {
+        self.region.len
+    }
+
+    /// The writable address of the byte that is executed at `base() + offset`.
+    pub fn writable(&self, offset: usize) -> CodeAddr {
+        assert!(offset <= self.region.len, "offset {offset} lies outside of {} bytes of code memory", self.region.len);
+        self.region.writable.offset(offset as isize)
+    }
+
+    /// Copies `code` to `offset`. For code that nobody executes yet.
+    pub fn write(&mut self, offset: usize, code: &[u8]) {
+        let end = offset.checked_add(code.len());
+        assert!(end.is_some_and(|end| end <= self.region.len), "code at {offset} runs over the end of its memory");
+        // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long as `self`; (2) `code` is
+        // somebody's slice and no reference to our mapping is ever made, so they do not overlap.
+        unsafe {
+            std::ptr::copy_nonoverlapping(code.as_ptr(), self.writable(offset).get() as *mut u8, code.len());
+        }
+    }
+}
+
+impl Drop for CodeMemory {
+    fn drop(&mut self) {
+        let Region { base, writable, len } = self.region;
+        regions().retain(|region| *region != self.region);
+        // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them is no longer executed:
+        // whoever calls into a region keeps its `CodeMemory`.
+        let _ = unsafe { (pages::unmap(base, len), pages::unmap(writable, len)) };
+    }
+}
+
+/// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one of our regions.
+pub fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
+    let inside = |r: &&Region| r.base <= at && at.distance_from(r.base) as usize + len <= r.len;
+    regions().iter().find(inside).map(|r| r.writable.distance_from(r.base))
+}
+
+fn regions() -> MutexGuard<'static, Vec<Region>> {
+    REGIONS.lock()
+}
+
+/// Lets a forked child replace the shared regions by copies before its code goes on.
+fn prepare_for_fork() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: (1) the handler does only what a child of a program with threads may: system calls and memory copies. The
+        // child is alone, so that nobody executes a region while it is replaced.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
+    });
+}
+
+/// Keeps other threads from changing the list while the process is copied.
+extern "C" fn before_fork() {
+    std::mem::forget(regions());
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: (1) locked by this thread in `before_fork`, whose guard was forgotten.
+    unsafe { unlock() };
+}
+
+extern "C" fn in_child() {
+    // SAFETY: (1) locked by this thread, which is the child's only one, in `before_fork`.
+    unsafe { unlock() };
+    for region in regions().iter() {
+        if separate(*region).is_err() {
+            // Going on would let this process's patches appear in its parent.
+            std::process::abort();
+        }
+    }
+}
+
+/// # Safety
+/// The calling thread holds the lock through a guard that was forgotten.
+unsafe fn unlock() {
+    // SAFETY: (1) the caller.
+    unsafe { REGIONS.force_unlock() };
+}
+
+/// Puts a private copy of a region where the shared one was.
+fn separate(region: Region) -> Result<(), OsError> {
+    let Region { base, writable, len } = region;
+    let file = pages::memory_file(c"fastinst-code", len)?;
+    // SAFETY: (1) all three mappings are of `len` bytes; (2) the two that are replaced are this region's own; (3) the child has
+    // one thread, which executes this function and not the region.
+    unsafe {
+        let copy = pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file)?;
+        std::ptr::copy_nonoverlapping(base.as_ptr(), copy.get() as *mut u8, len);
+        pages::unmap(copy, len)?;
+        pages::map_file(Place::Over(base), len, Protection::ReadExecute, &file)?;
+        pages::map_file(Place::Over(writable), len, Protection::ReadWrite, &file)?;
+    }
+    Ok(())
+}

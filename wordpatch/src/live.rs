@@ -1,0 +1,138 @@
+//! The store into live code, and the load out of it.
+//!
+//! Everything that changes an instruction which another core may be executing passes through here. Each function is one machine
+//! store (or one locked read-modify-write) of a width the caller has chosen, so that what fetch may see in between is exactly
+//! what the protocol reckons with.
+//!
+//! # Safety
+//!
+//! This module exists because such a store cannot be expressed with references: the bytes are shared with the instruction
+//! fetch of every core. It keeps to raw addresses and to inline assembly where a Rust atomic would demand an alignment that an
+//! instruction does not have.
+#![allow(unsafe_code)]
+
+use crate::addr::CodeAddr;
+use std::arch::asm;
+
+/// The width of one machine store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Width {
+    /// One byte.
+    One = 1,
+    /// Two bytes.
+    Two = 2,
+    /// Four bytes.
+    Four = 4,
+    /// Eight bytes.
+    Eight = 8,
+}
+
+impl Width {
+    /// The widest store of at most `len` bytes, `len` at least one.
+    pub const fn at_most(len: usize) -> Self {
+        match len {
+            0 | 1 => Self::One,
+            2 | 3 => Self::Two,
+            4..=7 => Self::Four,
+            _ => Self::Eight,
+        }
+    }
+
+    /// The narrowest store of at least `len` bytes, `len` at most eight.
+    pub const fn at_least(len: usize) -> Self {
+        match len {
+            0 | 1 => Self::One,
+            2 => Self::Two,
+            3 | 4 => Self::Four,
+            _ => Self::Eight,
+        }
+    }
+
+    /// Its size in bytes.
+    pub const fn bytes(self) -> usize {
+        self as usize
+    }
+}
+
+/// Stores the low `width` bytes of `value` at `at` with one instruction, visible to others after all earlier stores.
+///
+/// # Safety
+/// 1. `[at, at + width)` is mapped and writable. 2. Those bytes are the caller's to change. 3. Whoever executes them meanwhile
+/// may see the old or the new bytes, and either is right.
+#[inline]
+pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {
+    let to = at.get() as *mut u8;
+    // SAFETY: (1) to (3) of the caller; (4) x86-64 stores become visible in program order (Intel SDM volume 3, "Memory
+    // Ordering"; AMD64 APM volume 2, section 7.2), so a plain `mov` is a release store; the compiler may not move other
+    // accesses across a volatile-like `asm!` block without `nomem`.
+    unsafe {
+        match width {
+            Width::One => asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) value as u8, options(nostack, preserves_flags)),
+            Width::Two => asm!("mov word ptr [{}], {:x}", in(reg) to, in(reg) value as u16, options(nostack, preserves_flags)),
+            Width::Four => asm!("mov dword ptr [{}], {:e}", in(reg) to, in(reg) value as u32, options(nostack, preserves_flags)),
+            Width::Eight => asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) value, options(nostack, preserves_flags)),
+        }
+    }
+}
+
+/// Loads one byte.
+///
+/// # Safety
+/// `at` is mapped and readable.
+#[inline]
+pub unsafe fn load_byte(at: CodeAddr) -> u8 {
+    // SAFETY: (1) the caller; (2) volatile, because another thread may be changing the byte.
+    unsafe { at.as_ptr().read_volatile() }
+}
+
+/// Loads `len` bytes, at most eight, as a little-endian number. They are read one by one: exact while nobody changes them.
+///
+/// # Safety
+/// `[at, at + len)` is mapped and readable.
+#[inline]
+pub unsafe fn load(at: CodeAddr, len: usize) -> u64 {
+    let bytes = at.as_ptr();
+    // SAFETY: (1) the caller.
+    unsafe {
+        if len == 8 {
+            return bytes.cast::<u64>().read_unaligned();
+        }
+        (0..len).fold(0, |word, i| word | u64::from(bytes.add(i).read_volatile()) << (8 * i))
+    }
+}
+
+/// Puts `new` in place of `expected` in the eight bytes at `at`, or returns what was there instead.
+///
+/// # Safety
+/// As for [`store`], for eight bytes; they lie in one cache line, so that no split lock is taken.
+#[inline]
+pub unsafe fn compare_exchange(at: CodeAddr, expected: u64, new: u64) -> Result<(), u64> {
+    let found: u64;
+    // SAFETY: (1) the caller; (2) `lock cmpxchg` is atomic at any alignment.
+    unsafe {
+        asm!(
+            "lock cmpxchg qword ptr [{}], {}",
+            in(reg) at.get() as *mut u64,
+            in(reg) new,
+            inout("rax") expected => found,
+            options(nostack),
+        );
+    }
+    if found == expected { Ok(()) } else { Err(found) }
+}
+
+/// Waits until this core's stores are visible to all others.
+#[inline]
+pub fn fence() {
+    // SAFETY: (1) MFENCE is part of x86-64 and changes no register.
+    unsafe { asm!("mfence", options(nostack, preserves_flags)) };
+}
+
+/// Throws the cache line that holds `at` out of every cache: what makes a line cold for an adversary in a test.
+///
+/// # Safety
+/// `at` is mapped, and the processor has CLFLUSHOPT.
+pub unsafe fn flush_line(at: CodeAddr) {
+    // SAFETY: (1) the caller; (2) a flush changes no byte.
+    unsafe { asm!("clflushopt [{}]", in(reg) at.get() as *const u8, options(nostack, preserves_flags)) };
+}

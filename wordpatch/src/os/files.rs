@@ -1,0 +1,55 @@
+//! Small files read and written without allocating, for signal handlers and forked children.
+
+use super::{OsError, check};
+use crate::addr::CodeAddr;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Opens `path` for reading. Usable in a signal handler.
+pub fn open(path: &CStr) -> Result<OwnedFd, OsError> {
+    open_with(path, libc::O_RDONLY)
+}
+
+/// Opens `path` for reading and writing. Usable in a signal handler.
+pub fn open_for_writing(path: &CStr) -> Result<OwnedFd, OsError> {
+    open_with(path, libc::O_RDWR)
+}
+
+fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
+    // SAFETY: (1) `path` is a C string that lives across the call.
+    let fd = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
+    check("open", fd.into())?;
+    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Reads as much of the file's beginning as fits into `buffer`. Usable in a signal handler.
+pub fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], OsError> {
+    let file = open(path)?;
+    let mut filled = 0;
+    while filled < buffer.len() {
+        let rest = &mut buffer[filled..];
+        // SAFETY: (1) `rest` is writable for its length.
+        let n = unsafe { libc::read(file.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len()) };
+        match check("read", n as libc::c_long) {
+            Ok(0) => break,
+            Ok(n) => filled += n as usize,
+            Err(error) if error.errno == libc::EINTR => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(&buffer[..filled])
+}
+
+/// Writes `bytes` at the offset that is `to`, as /proc/self/mem wants it. Usable in a signal handler.
+///
+/// # Safety
+/// `file` is the process's own memory, and the caller may change the bytes at `to`.
+pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> Result<(), OsError> {
+    // SAFETY: (1) `bytes` is readable; (2) what the kernel writes through the file is the caller's to answer for.
+    let n = unsafe { libc::pwrite(file.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), to.get() as libc::off_t) };
+    match check("pwrite", n as libc::c_long)? {
+        n if n as usize == bytes.len() => Ok(()),
+        _ => Err(OsError { call: "pwrite", errno: libc::EFAULT }),
+    }
+}

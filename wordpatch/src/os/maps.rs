@@ -1,0 +1,84 @@
+//! What is mapped where: /proc/self/maps.
+
+use super::OsError;
+use crate::addr::CodeAddr;
+
+/// One mapping of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Its first byte.
+    pub start: CodeAddr,
+    /// The byte after its last.
+    pub end: CodeAddr,
+    /// May be read.
+    pub read: bool,
+    /// May be written.
+    pub write: bool,
+    /// May be executed.
+    pub execute: bool,
+    /// Where in its file it begins.
+    pub offset: u64,
+    /// The file, a name in brackets, or nothing.
+    pub path: String,
+}
+
+impl Mapping {
+    /// Whether it holds `address`.
+    pub fn contains(&self, address: CodeAddr) -> bool {
+        self.start <= address && address < self.end
+    }
+
+    /// A line of the kernel's table (proc_pid_maps(5)).
+    fn parse(line: &str) -> Option<Self> {
+        let (range, rest) = line.split_once(' ')?;
+        let (start, end) = range.split_once('-')?;
+        let mut fields = rest.splitn(5, ' ');
+        let permissions = fields.next()?.as_bytes();
+        let offset = fields.next()?;
+        let (_device, _inode) = (fields.next()?, fields.next()?);
+        let address = |text| usize::from_str_radix(text, 16).ok().map(CodeAddr::new);
+        Some(Self {
+            start: address(start)?,
+            end: address(end)?,
+            read: permissions.first() == Some(&b'r'),
+            write: permissions.get(1) == Some(&b'w'),
+            execute: permissions.get(2) == Some(&b'x'),
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            path: fields.next().unwrap_or("").trim_start().to_owned(),
+        })
+    }
+}
+
+/// All mappings of this process, in the order of their addresses.
+pub fn mappings() -> Result<Vec<Mapping>, OsError> {
+    let table = std::fs::read("/proc/self/maps")
+        .map_err(|error| OsError { call: "open /proc/self/maps", errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
+    Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
+}
+
+/// The mapping that holds `address`.
+pub fn mapping_at(address: CodeAddr) -> Result<Option<Mapping>, OsError> {
+    Ok(mappings()?.into_iter().find(|m| m.contains(address)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernels_table_is_read() {
+        let line = "7f12a000-7f12c000 r-xp 0001f000 fe:00 1234567                    /usr/lib/with a blank.so";
+        let mapping = Mapping::parse(line).unwrap();
+        assert_eq!((mapping.start.get(), mapping.end.get()), (0x7f12_a000, 0x7f12_c000));
+        assert_eq!((mapping.read, mapping.write, mapping.execute), (true, false, true));
+        assert_eq!((mapping.offset, mapping.path.as_str()), (0x1f000, "/usr/lib/with a blank.so"));
+        assert_eq!(Mapping::parse("1000-2000 rw-p 00000000 00:00 0").unwrap().path, "");
+    }
+
+    #[test]
+    fn this_very_function_lies_in_an_executable_mapping() {
+        let here = CodeAddr::new(this_very_function_lies_in_an_executable_mapping as *const () as usize);
+        assert!(mapping_at(here).unwrap().unwrap().execute);
+        assert_eq!(mapping_at(CodeAddr::new(8)).unwrap(), None);
+    }
+}

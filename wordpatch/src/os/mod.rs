@@ -1,0 +1,60 @@
+//! The only door to the kernel: mappings, protections, barriers, threads and signals, for every crate of the workspace.
+//!
+//! Whatever may be called from a signal handler says so; those functions neither allocate nor take a lock.
+//!
+//! # Safety
+//!
+//! This module exists because system calls are unsafe by nature. It contains no policy: what it is asked to map, protect or
+//! send is decided, and proved right, by its callers.
+#![allow(unsafe_code)]
+
+pub mod cpu;
+pub mod files;
+pub mod maps;
+pub mod membarrier;
+pub mod pages;
+pub mod signals;
+pub mod threads;
+
+use std::fmt;
+
+/// A system call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OsError {
+    /// The call, as its manual page names it.
+    pub call: &'static str,
+    /// What the kernel answered.
+    pub errno: i32,
+}
+
+impl OsError {
+    /// The failure of `call`, with the thread's current `errno`.
+    pub fn last(call: &'static str) -> Self {
+        Self { call, errno: errno() }
+    }
+}
+
+impl fmt::Display for OsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.call, std::io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+impl std::error::Error for OsError {}
+
+/// The thread's `errno`.
+pub fn errno() -> i32 {
+    // SAFETY: (1) the C library returns a valid pointer to the calling thread's own variable.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Sets the thread's `errno`: a signal handler has to leave it as it found it.
+pub fn set_errno(value: i32) {
+    // SAFETY: as in `errno`.
+    unsafe { *libc::__errno_location() = value }
+}
+
+/// The result of a call that says failure with -1.
+fn check(call: &'static str, result: libc::c_long) -> Result<libc::c_long, OsError> {
+    if result == -1 { Err(OsError::last(call)) } else { Ok(result) }
+}

@@ -1,0 +1,133 @@
+//! Pages: mapping, protecting, and files of memory.
+
+use super::{OsError, check};
+use crate::addr::CodeAddr;
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// The size of a page on x86-64.
+pub const PAGE: usize = 4096;
+
+/// What may be done with a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing.
+    None,
+    /// Read.
+    Read,
+    /// Read and write.
+    ReadWrite,
+    /// Read and execute.
+    ReadExecute,
+    /// Read, write and execute.
+    ReadWriteExecute,
+}
+
+impl Protection {
+    fn flags(self) -> libc::c_int {
+        match self {
+            Self::None => libc::PROT_NONE,
+            Self::Read => libc::PROT_READ,
+            Self::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+            Self::ReadExecute => libc::PROT_READ | libc::PROT_EXEC,
+            Self::ReadWriteExecute => libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC,
+        }
+    }
+}
+
+/// `len` rounded up to whole pages.
+pub const fn round_up(len: usize) -> usize {
+    (len + PAGE - 1) & !(PAGE - 1)
+}
+
+/// Changes the protection of the pages that hold `[start, start + len)`. Usable in a signal handler.
+///
+/// # Safety
+/// The caller owns those pages, or keeps every access that others make to them possible.
+pub unsafe fn protect(start: CodeAddr, len: usize, protection: Protection) -> Result<(), OsError> {
+    let first = start.align_down(PAGE);
+    let bytes = round_up(start.get() + len - first.get());
+    // SAFETY: (1) the caller, see # Safety.
+    let result = unsafe { libc::mprotect(first.get() as *mut libc::c_void, bytes, protection.flags()) };
+    check("mprotect", result.into()).map(drop)
+}
+
+/// Where a mapping shall lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Wherever the kernel likes.
+    Anywhere,
+    /// Exactly there, and only if nothing is mapped there yet.
+    Free(CodeAddr),
+    /// Exactly there, in place of what is mapped there.
+    Over(CodeAddr),
+}
+
+fn map(place: Place, len: usize, protection: Protection, flags: libc::c_int, fd: libc::c_int) -> Result<CodeAddr, OsError> {
+    let (hint, fixed) = match place {
+        Place::Anywhere => (0, 0),
+        Place::Free(at) => (at.get(), libc::MAP_FIXED_NOREPLACE),
+        Place::Over(at) => (at.get(), libc::MAP_FIXED),
+    };
+    // SAFETY: (1) a new mapping touches nothing that exists, except with `Over`, which only the unsafe functions below pass on.
+    let at = unsafe { libc::mmap(hint as *mut libc::c_void, len, protection.flags(), flags | fixed, fd, 0) };
+    if at == libc::MAP_FAILED {
+        return Err(OsError::last("mmap"));
+    }
+    let at = CodeAddr::new(at as usize);
+    if let Place::Free(wanted) = place
+        && at != wanted
+    {
+        // Kernels before 4.17 take the place for a hint.
+        // SAFETY: (1) the mapping is ours since the call above and nobody knows of it.
+        unsafe { unmap(at, len)? };
+        return Err(OsError { call: "mmap", errno: libc::EEXIST });
+    }
+    Ok(at)
+}
+
+/// Maps fresh private memory.
+///
+/// # Safety
+/// With [`Place::Over`], the caller owns what was mapped there.
+pub unsafe fn map_private(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
+    map(place, len, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+}
+
+/// Maps the first `len` bytes of a file, shared with its other mappings. Usable in a signal handler and after `fork`.
+///
+/// # Safety
+/// With [`Place::Over`], the caller owns what was mapped there.
+pub unsafe fn map_file(place: Place, len: usize, protection: Protection, file: &impl AsRawFd) -> Result<CodeAddr, OsError> {
+    map(place, len, protection, libc::MAP_SHARED, file.as_raw_fd())
+}
+
+/// Removes a mapping.
+///
+/// # Safety
+/// Nobody uses `[start, start + len)` any more, and the caller owns it.
+pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
+    // SAFETY: (1) the caller, see # Safety.
+    let result = unsafe { libc::munmap(start.get() as *mut libc::c_void, len) };
+    check("munmap", result.into()).map(drop)
+}
+
+/// An anonymous file of `len` bytes whose pages may be executed. Usable after `fork`.
+pub fn memory_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
+    // Kernels since 6.3 want to be told that execution is meant (memfd_create(2)); older ones refuse the flag they do not know.
+    const MFD_EXEC: libc::c_uint = 0x10;
+    let create = |flags| {
+        // SAFETY: (1) `name` is a C string that lives across the call.
+        unsafe { libc::memfd_create(name.as_ptr(), flags) }
+    };
+    let mut fd = create(libc::MFD_CLOEXEC | MFD_EXEC);
+    if fd == -1 && super::errno() == libc::EINVAL {
+        fd = create(libc::MFD_CLOEXEC);
+    }
+    check("memfd_create", fd.into())?;
+    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: (1) an open file of ours.
+    check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into())?;
+    Ok(file)
+}

@@ -1,0 +1,148 @@
+//! Signals: masks, handlers, and sending to one thread.
+
+use super::{OsError, check, threads::Tid};
+use std::mem::MaybeUninit;
+
+/// A set of signals.
+pub type Mask = libc::sigset_t;
+
+/// All signals blocked for this thread until it is dropped, so that no handler runs in the middle of what it protects.
+/// Usable in a signal handler.
+#[must_use = "signals are blocked only while this lives"]
+pub struct Blocked {
+    before: Mask,
+}
+
+impl std::fmt::Debug for Blocked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Blocked")
+    }
+}
+
+impl Blocked {
+    /// Blocks everything that can be blocked.
+    pub fn all() -> Self {
+        Self { before: set_mask(&full()) }
+    }
+}
+
+impl Drop for Blocked {
+    fn drop(&mut self) {
+        set_mask(&self.before);
+    }
+}
+
+fn full() -> Mask {
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: (1) sigfillset initialises the whole set and cannot fail on a valid pointer.
+    unsafe {
+        libc::sigfillset(mask.as_mut_ptr());
+        mask.assume_init()
+    }
+}
+
+/// No signal at all.
+pub fn empty() -> Mask {
+    let mut mask = MaybeUninit::uninit();
+    // SAFETY: (1) sigemptyset initialises the whole set and cannot fail on a valid pointer.
+    unsafe {
+        libc::sigemptyset(mask.as_mut_ptr());
+        mask.assume_init()
+    }
+}
+
+/// Makes `mask` the thread's mask and returns the one before. Usable in a signal handler.
+pub fn set_mask(mask: &Mask) -> Mask {
+    change_mask(libc::SIG_SETMASK, mask)
+}
+
+/// Adds `mask` to what the thread blocks and returns the mask before. Usable in a signal handler.
+pub fn block(mask: &Mask) -> Mask {
+    change_mask(libc::SIG_BLOCK, mask)
+}
+
+fn change_mask(how: libc::c_int, mask: &Mask) -> Mask {
+    let mut before = empty();
+    // SAFETY: (1) both sets are valid; (2) the call fails only for a `how` that does not exist.
+    unsafe { libc::pthread_sigmask(how, mask, &mut before) };
+    before
+}
+
+/// A handler that is told everything.
+pub type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+/// The action that is installed for `signal`. Usable in a signal handler.
+pub fn action(signal: i32) -> Result<libc::sigaction, OsError> {
+    let mut action = MaybeUninit::zeroed();
+    // SAFETY: (1) the result is written before it is read, by `check`.
+    unsafe {
+        check("sigaction", libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()).into())?;
+        Ok(action.assume_init())
+    }
+}
+
+/// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, nothing blocked meanwhile, and
+/// returns the action before.
+///
+/// # Safety
+/// `handler` does only what a signal handler may.
+pub unsafe fn install(signal: i32, handler: Handler, flags: libc::c_int) -> Result<libc::sigaction, OsError> {
+    let ours = libc::sigaction {
+        sa_sigaction: handler as *const () as usize,
+        sa_mask: empty(),
+        sa_flags: libc::SA_SIGINFO | libc::SA_ONSTACK | flags,
+        sa_restorer: None,
+    };
+    // SAFETY: (1) the caller, see # Safety.
+    unsafe { replace(signal, &ours) }
+}
+
+/// Installs `action` for `signal` and returns the one before. Usable in a signal handler.
+///
+/// # Safety
+/// As for [`install`].
+pub unsafe fn replace(signal: i32, action: &libc::sigaction) -> Result<libc::sigaction, OsError> {
+    let mut before = MaybeUninit::zeroed();
+    // SAFETY: (1) both structures are valid; (2) the handler is the caller's to answer for.
+    unsafe {
+        check("sigaction", libc::sigaction(signal, action, before.as_mut_ptr()).into())?;
+        Ok(before.assume_init())
+    }
+}
+
+/// Sends `signal` to one thread of this process. Usable in a signal handler.
+pub fn send(thread: Tid, signal: i32) -> Result<(), OsError> {
+    // SAFETY: (1) the call takes numbers only.
+    check("tgkill", unsafe { libc::syscall(libc::SYS_tgkill, super::threads::process(), thread.0, signal) }).map(drop)
+}
+
+/// Sends `signal` with `value` to one thread of this process. Usable in a signal handler.
+pub fn send_value(thread: Tid, signal: i32, value: usize) -> Result<(), OsError> {
+    // SAFETY: (1) an all-zero siginfo_t is valid, and its fields below are those that rt_sigqueueinfo(2) lets a process set
+    // for itself; (2) the kernel copies the structure during the call.
+    unsafe {
+        let mut info: Queued = std::mem::zeroed();
+        info.signal = signal;
+        info.code = libc::SI_QUEUE;
+        info.pid = super::threads::process();
+        info.uid = libc::getuid();
+        info.value = value;
+        let sent = libc::syscall(libc::SYS_rt_tgsigqueueinfo, info.pid, thread.0, signal, &raw const info);
+        check("rt_tgsigqueueinfo", sent).map(drop)
+    }
+}
+
+/// The kernel's layout of a queued signal's information on x86-64 (sigaction(2), `si_value`).
+#[repr(C)]
+struct Queued {
+    signal: i32,
+    errno: i32,
+    code: i32,
+    padding: i32,
+    pid: i32,
+    uid: u32,
+    value: usize,
+    rest: [u64; 12],
+}
+
+const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());

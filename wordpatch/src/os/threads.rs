@@ -1,0 +1,198 @@
+//! The threads of this process, as /proc shows them. Nothing here allocates: the signal barrier and the trap handler ask too.
+
+use super::{OsError, check, files};
+use std::ffi::CStr;
+use std::fmt::{self, Write};
+use std::os::fd::AsRawFd;
+
+/// The kernel's number of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tid(pub i32);
+
+impl fmt::Display for Tid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The calling thread. Usable in a signal handler.
+pub fn current() -> Tid {
+    // SAFETY: (1) gettid has no arguments and cannot fail.
+    Tid(unsafe { libc::syscall(libc::SYS_gettid) } as i32)
+}
+
+/// The process.
+pub fn process() -> i32 {
+    // SAFETY: (1) getpid has no arguments and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// Gives the rest of the time slice away. Usable in a signal handler.
+pub fn give_way() {
+    // SAFETY: (1) sched_yield has no arguments and touches no memory.
+    unsafe { libc::sched_yield() };
+}
+
+/// Calls `visit` for every thread of the process. Usable in a signal handler.
+pub fn each(mut visit: impl FnMut(Tid)) -> Result<(), OsError> {
+    // A linux_dirent64 is 19 bytes and a name that ends in zero (getdents(2)); a page holds over a hundred.
+    const NAME: usize = 19;
+    #[repr(align(8))]
+    struct Entries([u8; 4096]);
+    let directory = files::open(c"/proc/self/task")?;
+    let mut entries = Entries([0; 4096]);
+    loop {
+        // SAFETY: (1) the buffer is writable for the length given.
+        let n = unsafe { libc::syscall(libc::SYS_getdents64, directory.as_raw_fd(), entries.0.as_mut_ptr(), entries.0.len()) };
+        let filled = check("getdents64", n)? as usize;
+        if filled == 0 {
+            return Ok(());
+        }
+        let mut at = 0;
+        while at + NAME <= filled {
+            let length = usize::from(u16::from_le_bytes([entries.0[at + 16], entries.0[at + 17]]));
+            if let Some(tid) = number(&entries.0[at + NAME..filled]) {
+                visit(Tid(tid as i32));
+            }
+            at += length;
+        }
+    }
+}
+
+/// The digits at the beginning of `text`.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit());
+    let mut value = None;
+    for digit in digits {
+        value = Some(value.unwrap_or(0u64).wrapping_mul(10) + u64::from(digit - b'0'));
+    }
+    value
+}
+
+/// A path or a line put together on the stack.
+struct Text {
+    bytes: [u8; 64],
+    len: usize,
+}
+
+impl Text {
+    fn new(parts: fmt::Arguments<'_>) -> Self {
+        let mut text = Self { bytes: [0; 64], len: 0 };
+        // Sixty-four bytes hold every path that is put together in this file, so the write cannot run out of room.
+        let _ = text.write_fmt(parts);
+        text
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let end = self.len + part.len();
+        if end >= self.bytes.len() {
+            return Err(fmt::Error);
+        }
+        self.bytes[self.len..end].copy_from_slice(part.as_bytes());
+        self.len = end;
+        Ok(())
+    }
+}
+
+/// The field `name` of a thread's status (proc_pid_status(5)), read in the given base.
+fn status_field(thread: Tid, name: &str, hexadecimal: bool) -> Result<Option<u64>, OsError> {
+    let path = Text::new(format_args!("/proc/self/task/{thread}/status"));
+    let mut buffer = [0; 4096];
+    let status = files::read_start(path.as_c_str(), &mut buffer)?;
+    let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()));
+    let Some(value) = line.map(|l| l.trim_ascii_start()) else { return Ok(None) };
+    if !hexadecimal {
+        return Ok(number(value));
+    }
+    Ok(std::str::from_utf8(value.trim_ascii()).ok().and_then(|v| u64::from_str_radix(v, 16).ok()))
+}
+
+/// The process that traces this one, if any. Usable in a signal handler.
+pub fn tracer() -> Result<Option<i32>, OsError> {
+    let tracer = status_field(current(), "TracerPid:", false)?;
+    Ok(tracer.filter(|&pid| pid != 0).map(|pid| pid as i32))
+}
+
+/// Whether `thread` blocks `signal`; `None` if it is gone. Usable in a signal handler.
+pub fn blocks(thread: Tid, signal: i32) -> Option<bool> {
+    let mask = status_field(thread, "SigBlk:", true).ok()??;
+    Some(mask >> (signal - 1) & 1 == 1)
+}
+
+/// Whether `thread` has not ended yet. Usable in a signal handler.
+pub fn lives(thread: Tid) -> bool {
+    // SAFETY: (1) signal 0 is never delivered; the call only looks.
+    unsafe { libc::syscall(libc::SYS_tgkill, process(), thread.0, 0) == 0 }
+}
+
+/// A child that runs in this very address space, as between vfork(2) and exec, if there is one. Usable in a signal handler.
+pub fn vfork_child() -> Result<Option<i32>, OsError> {
+    const KCMP_VM: libc::c_int = 1;
+    let mut found = None;
+    each(|thread| {
+        let path = Text::new(format_args!("/proc/self/task/{thread}/children"));
+        let mut buffer = [0; 4096];
+        // Without CONFIG_PROC_CHILDREN there is no such file; a vfork's parent then shows by not answering the barrier.
+        let children = files::read_start(path.as_c_str(), &mut buffer).unwrap_or(&[]);
+        for child in children.split(|&b| b == b' ').filter_map(number) {
+            // SAFETY: (1) the call compares two address spaces and touches no memory of ours.
+            let same = unsafe { libc::syscall(libc::SYS_kcmp, process(), child as libc::c_int, KCMP_VM, 0, 0) };
+            if same == 0 {
+                found = Some(child as i32);
+            }
+        }
+    })?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn every_thread_is_listed_once() {
+        let (ready, done) = (&Barrier::new(4), &Barrier::new(4));
+        std::thread::scope(|scope| {
+            let spawn = || {
+                scope.spawn(|| {
+                    ready.wait();
+                    let tid = current();
+                    done.wait();
+                    tid
+                })
+            };
+            let threads = [spawn(), spawn(), spawn()];
+            ready.wait();
+            let mut seen = Vec::new();
+            each(|tid| seen.push(tid)).unwrap();
+            done.wait();
+            for thread in threads {
+                let tid = thread.join().unwrap();
+                assert_eq!(seen.iter().filter(|&&t| t == tid).count(), 1);
+            }
+        });
+    }
+
+    #[test]
+    fn a_thread_that_ended_no_longer_lives() {
+        let gone = std::thread::spawn(current).join().unwrap();
+        while lives(gone) {
+            give_way();
+        }
+        assert!(lives(current()));
+        assert_eq!(blocks(current(), libc::SIGTRAP), Some(false));
+    }
+
+    #[test]
+    fn nobody_traces_the_tests_and_no_child_shares_their_memory() {
+        assert_eq!(tracer(), Ok(None));
+        assert_eq!(vfork_child(), Ok(None));
+    }
+}

@@ -1,0 +1,225 @@
+//! The order of stores and waits, as a value.
+//!
+//! A word that lies in one granule is replaced by one store. A word that a granule's boundary cuts is replaced behind a trap:
+//!
+//! ```text
+//!              front          │   back
+//!   before     a0 a1 a2       │   a3 a4       Trap      CC over every byte of the front
+//!              CC CC CC       │   a3 a4       Barrier   nobody runs on a0 a1 a2 fetched earlier
+//!              CC CC CC       │   b3 b4       Back
+//!              CC CC CC       │   b3 b4       Barrier   only where fetch may see the back late
+//!   after      b0 b1 b2       │   b3 b4       Front
+//! ```
+//!
+//! Every byte of the front gets the trap, because the word may hold several instructions and a thread may be about to run the
+//! second or third of them. The front is at most seven bytes and is stored in pieces of four, two and one. The pieces of
+//! `Trap` go upwards and those of `Front` downwards: in between, whatever precedes a byte that still has to change is already
+//! (or is still) a trap, so no instruction begins in front of a half-written one. The back is not behind a trap for a thread
+//! that is about to run an instruction wholly inside it, so it is stored at once, unless the word is [one
+//! instruction](Layout::One).
+//!
+//! There is no unsafe code here, and nothing that waits: [`Plan`] says what is to be done, [`PatchSite`](crate::PatchSite) does
+//! it, and the model in the tests reads the same plan to show that each step is needed and that all of them suffice.
+
+use crate::addr::CodeAddr;
+use crate::granule::Granule;
+use crate::live::Width;
+use crate::vendor::FetchOrder;
+use crate::word::Word;
+use std::ops::Range;
+
+#[cfg(test)]
+mod model;
+
+/// The one instruction that this crate writes: `INT3`.
+pub const TRAP: u8 = 0xcc;
+
+/// One step of replacing a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// Store the whole word at once.
+    Whole,
+    /// Cover the front with traps.
+    Trap,
+    /// Wait until no core runs on bytes it fetched before (assumption A2).
+    Barrier,
+    /// Store the bytes behind the boundary.
+    Back,
+    /// Store the bytes before the boundary, in place of the traps.
+    Front,
+}
+
+/// What is known of the instructions in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// One instruction begins with the word and none begins inside it.
+    One,
+    /// Instructions may begin anywhere in it, at the same places in the old and in the new word.
+    Any,
+}
+
+/// How the bytes of one site are replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    len: u8,
+    /// Bytes before the boundary; none if no boundary cuts the word.
+    front: u8,
+    order: FetchOrder,
+    layout: Layout,
+}
+
+impl Plan {
+    /// The plan for `len` bytes at `address`.
+    pub fn new(address: CodeAddr, len: usize, granule: Granule, order: FetchOrder, layout: Layout) -> Self {
+        let front = granule.cut(address, len).unwrap_or(0);
+        Self { len: len as u8, front: front as u8, order, layout }
+    }
+
+    /// How many bytes of the word lie before the boundary that cuts it, if one does.
+    pub fn front(self) -> Option<usize> {
+        (self.front > 0).then_some(self.front.into())
+    }
+
+    /// The steps, in order.
+    pub fn steps(self) -> &'static [Step] {
+        use Step::{Back, Barrier, Front, Trap, Whole};
+        match (self.front, self.order) {
+            (0, _) => &[Whole],
+            (_, FetchOrder::Upwards) => &[Trap, Barrier, Back, Front],
+            (_, FetchOrder::Any) => &[Trap, Barrier, Back, Barrier, Front],
+        }
+    }
+
+    /// The stores that make up a step: ranges of the word, each of one machine store, in order. `None` if the step's bytes
+    /// have to be stored at once, as [`Whole`] does.
+    pub fn pieces(self, step: Step) -> Option<Pieces> {
+        let (front, len) = (self.front.into(), self.len.into());
+        match (step, self.layout) {
+            (Step::Trap, _) => Some(Pieces { rest: 0..front, upwards: true }),
+            (Step::Front, _) => Some(Pieces { rest: 0..front, upwards: false }),
+            (Step::Back, Layout::One) => Some(Pieces { rest: front..len, upwards: true }),
+            (Step::Back, Layout::Any) | (Step::Whole, _) => None,
+            (Step::Barrier, _) => Some(Pieces { rest: 0..0, upwards: true }),
+        }
+    }
+
+    /// The bytes of the word that a step changes.
+    pub fn range(self, step: Step) -> Range<usize> {
+        let (front, len) = (self.front.into(), self.len.into());
+        match step {
+            Step::Whole => 0..len,
+            Step::Trap | Step::Front => 0..front,
+            Step::Back => front..len,
+            Step::Barrier => 0..0,
+        }
+    }
+}
+
+/// The stores of one step. See [`Plan::pieces`].
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    rest: Range<usize>,
+    upwards: bool,
+}
+
+impl Iterator for Pieces {
+    type Item = (usize, Width);
+
+    fn next(&mut self) -> Option<(usize, Width)> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let width = Width::at_most(self.rest.len());
+        if self.upwards {
+            let at = self.rest.start;
+            self.rest.start += width.bytes();
+            Some((at, width))
+        } else {
+            self.rest.end -= width.bytes();
+            Some((self.rest.end, width))
+        }
+    }
+}
+
+/// How the bytes of a word that no boundary cuts are stored at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// They are what they shall be.
+    Nothing,
+    /// One plain store of this width, this far into the word, holds every byte that changes and none that is not the word's.
+    Store(usize, Width),
+    /// No store of the word's own bytes fits: three, five, six or seven of them change. Exchange the eight bytes that begin this
+    /// far from the word's first, and try again if a neighbour changed meanwhile.
+    Exchange(isize),
+}
+
+impl Whole {
+    /// The cheapest way from `old` to `new` at `address`, where the word lies within one `granule`.
+    pub fn new(address: CodeAddr, granule: Granule, old: Word, new: Word) -> Self {
+        let Some(changed) = old.difference(&new) else { return Self::Nothing };
+        let width = Width::at_least(changed.len());
+        if width.bytes() <= new.len() {
+            let at = changed.start.min(new.len() - width.bytes());
+            return Self::Store(at, width);
+        }
+        // A word of three, five, six or seven bytes inside one granule of eight bytes or more: take eight that hold it.
+        let room = granule.bytes() - 8;
+        let at = address.within(granule.bytes());
+        Self::Exchange(at.min(room) as isize - at as isize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(len: usize, fill: u8) -> Word {
+        Word::new(&vec![fill; len]).unwrap()
+    }
+
+    #[test]
+    fn the_pieces_of_a_step_cover_its_bytes_once() {
+        for at in 0..8 {
+            for len in 1..=8 {
+                let plan = Plan::new(CodeAddr::new(at), len, Granule::QUADWORD, FetchOrder::Any, Layout::One);
+                for &step in plan.steps().iter().filter(|&&step| step != Step::Whole) {
+                    let mut bytes: Vec<usize> = plan.pieces(step).unwrap().flat_map(|(at, w)| at..at + w.bytes()).collect();
+                    bytes.sort_unstable();
+                    assert_eq!(bytes, plan.range(step).collect::<Vec<_>>(), "{step:?} of {len} bytes at {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_whole_store_keeps_to_its_granule_and_a_plain_one_to_its_word() {
+        for granule in [8, 16, 32, 64].map(|b| Granule::new(b).unwrap()) {
+            for at in 0..granule.bytes() {
+                for len in 1..=8.min(granule.bytes() - at) {
+                    let (old, new) = (word(len, 0), word(len, 0xff));
+                    match Whole::new(CodeAddr::new(at), granule, old, new) {
+                        Whole::Nothing => panic!("the words differ"),
+                        Whole::Store(from, width) => assert_eq!((from, width.bytes()), (0, len)),
+                        Whole::Exchange(from) => {
+                            let start = at as isize + from;
+                            assert!(from <= 0 && start >= 0 && start as usize + 8 >= at + len);
+                            assert!(start as usize + 8 <= granule.bytes());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_the_bytes_that_change_are_stored() {
+        let old = Word::new(&[1, 2, 3, 4, 5]).unwrap();
+        let at = CodeAddr::new(16);
+        let plan = |bytes: [u8; 5]| Whole::new(at, Granule::QUADWORD, old, Word::new(&bytes).unwrap());
+        assert_eq!(plan([1, 2, 3, 4, 5]), Whole::Nothing);
+        assert_eq!(plan([9, 2, 3, 4, 5]), Whole::Store(0, Width::One));
+        assert_eq!(plan([1, 2, 9, 9, 5]), Whole::Store(2, Width::Two));
+        assert_eq!(plan([1, 2, 9, 9, 9]), Whole::Store(1, Width::Four));
+        assert_eq!(plan([9, 9, 9, 9, 9]), Whole::Exchange(0));
+    }
+}

@@ -1,0 +1,53 @@
+//! Time as the time-stamp counter tells it.
+
+use std::fmt;
+use std::ops::{Add, Sub};
+
+/// A point in time or a span of it, in cycles of the time-stamp counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticks(pub u64);
+
+impl Ticks {
+    /// The counter now. Not ordered against the loads and stores around it.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub fn now() -> Self {
+        // SAFETY: (1) `rdtsc` exists on every x86-64 processor; (2) user code may execute it unless the process asked for
+        // PR_TSC_SIGSEGV, in which case the program asked for the fault.
+        Self(unsafe { core::arch::x86_64::_rdtsc() })
+    }
+
+    /// The time since `earlier`; zero if the counters of two cores disagree by more than what passed.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Spins until `span` has passed. Never sleeps: this is the wait whose length is the point.
+    pub fn spin(span: Self) {
+        let start = Self::now();
+        while Self::now().since(start) < span {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Add for Ticks {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl Sub for Ticks {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+impl fmt::Display for Ticks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ticks", self.0)
+    }
+}

@@ -1,0 +1,74 @@
+//! The bytes that are replaced: one to eight of them.
+
+use std::fmt;
+
+/// One to eight bytes of code.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Word {
+    bytes: [u8; 8],
+    len: u8,
+}
+
+impl Word {
+    /// A word of these bytes, or `None` if there are none or more than eight.
+    pub const fn new(bytes: &[u8]) -> Option<Self> {
+        if bytes.is_empty() || bytes.len() > 8 {
+            return None;
+        }
+        let mut whole = [0; 8];
+        let mut i = 0;
+        while i < bytes.len() {
+            whole[i] = bytes[i];
+            i += 1;
+        }
+        Some(Self { bytes: whole, len: bytes.len() as u8 })
+    }
+
+    /// The first `len` bytes of `value` as it lies in memory, least significant first.
+    pub const fn from_u64(value: u64, len: usize) -> Option<Self> {
+        let bytes = value.to_le_bytes();
+        if len > 8 { None } else { Self::new(bytes.split_at(len).0) }
+    }
+
+    /// The bytes as a little-endian number; bytes beyond the word are zero.
+    pub const fn to_u64(self) -> u64 {
+        u64::from_le_bytes(self.bytes)
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// How many there are: one to eight.
+    #[allow(clippy::len_without_is_empty, reason = "a word is never empty")]
+    pub const fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// The smallest range outside which `self` and `other` agree; `None` if they are the same.
+    pub fn difference(&self, other: &Self) -> Option<std::ops::Range<usize>> {
+        let differs = self.to_u64() ^ other.to_u64();
+        if differs == 0 {
+            return None;
+        }
+        let first = differs.trailing_zeros() as usize / 8;
+        let last = 7 - differs.leading_zeros() as usize / 8;
+        Some(first..last + 1)
+    }
+}
+
+impl fmt::Debug for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.bytes().iter().enumerate() {
+            write!(f, "{}{byte:02x}", if i == 0 { "" } else { " " })?;
+        }
+        Ok(())
+    }
+}
