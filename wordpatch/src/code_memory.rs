@@ -16,12 +16,12 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
+use crate::fork;
 use crate::os::{
     OsError,
     pages::{self, Place, Protection},
 };
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::Once;
 
 /// One region of code memory.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl CodeMemory {
     }
 
     fn placed(place: Place, len: usize) -> Result<Self, OsError> {
-        prepare_for_fork();
+        fork::prepare();
         let len = pages::round_up(len.max(1));
         let file = pages::memory_file(c"fastinst-code", len)?;
         // SAFETY: (1) `placed` is never given `Place::Over`, so that both mappings are new.
@@ -112,7 +112,7 @@ impl Drop for CodeMemory {
 }
 
 /// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one of our regions.
-pub fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
+pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
     let inside = |r: &&Region| r.base <= at && at.distance_from(r.base) as usize + len <= r.len;
     regions().iter().find(inside).map(|r| r.writable.distance_from(r.base))
 }
@@ -121,42 +121,25 @@ fn regions() -> MutexGuard<'static, Vec<Region>> {
     REGIONS.lock()
 }
 
-/// Lets a forked child replace the shared regions by copies before its code goes on.
-fn prepare_for_fork() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        // SAFETY: (1) the handler does only what a child of a program with threads may: system calls and memory copies. The
-        // child is alone, so that nobody executes a region while it is replaced.
-        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
-    });
-}
-
 /// Keeps other threads from changing the list while the process is copied.
-extern "C" fn before_fork() {
+pub(crate) fn hold() {
     std::mem::forget(regions());
 }
 
-extern "C" fn in_parent() {
-    // SAFETY: (1) locked by this thread in `before_fork`, whose guard was forgotten.
-    unsafe { unlock() };
+/// Undoes [`hold`], in the parent and in the child.
+pub(crate) fn release() {
+    // SAFETY: (1) locked in `hold` by this thread, or by the one that it is the copy of, whose guard was forgotten.
+    unsafe { REGIONS.force_unlock() };
 }
 
-extern "C" fn in_child() {
-    // SAFETY: (1) locked by this thread, which is the child's only one, in `before_fork`.
-    unsafe { unlock() };
+/// Gives a forked child regions of its own.
+pub(crate) fn separate_all() {
     for region in regions().iter() {
         if separate(*region).is_err() {
             // Going on would let this process's patches appear in its parent.
             std::process::abort();
         }
     }
-}
-
-/// # Safety
-/// The calling thread holds the lock through a guard that was forgotten.
-unsafe fn unlock() {
-    // SAFETY: (1) the caller.
-    unsafe { REGIONS.force_unlock() };
 }
 
 /// Puts a private copy of a region where the shared one was.

@@ -85,19 +85,28 @@ pub unsafe fn load_byte(at: CodeAddr) -> u8 {
     unsafe { at.as_ptr().read_volatile() }
 }
 
-/// Loads `len` bytes, at most eight, as a little-endian number. They are read one by one: exact while nobody changes them.
+/// Loads `len` bytes, one to eight, as a little-endian number. Exact while nobody changes them.
 ///
 /// # Safety
 /// `[at, at + len)` is mapped and readable.
 #[inline]
 pub unsafe fn load(at: CodeAddr, len: usize) -> u64 {
-    let bytes = at.as_ptr();
-    // SAFETY: (1) the caller.
+    // SAFETY: (1) the caller: every read below lies within `len` bytes; (2) the asm blocks of this module are opaque to the
+    // compiler, so that a load is not moved across a store.
     unsafe {
-        if len == 8 {
-            return bytes.cast::<u64>().read_unaligned();
+        let byte = |i: isize| u64::from(at.offset(i).as_ptr().read_volatile()) << (8 * i);
+        let pair = |i: isize| u64::from(at.offset(i).as_ptr().cast::<u16>().read_unaligned()) << (8 * i);
+        let four = |i: isize| u64::from(at.offset(i).as_ptr().cast::<u32>().read_unaligned()) << (8 * i);
+        match len {
+            1 => byte(0),
+            2 => pair(0),
+            3 => pair(0) | byte(2),
+            4 => four(0),
+            5 => four(0) | byte(4),
+            6 => four(0) | pair(4),
+            7 => four(0) | pair(4) | byte(6),
+            _ => at.as_ptr().cast::<u64>().read_unaligned(),
         }
-        (0..len).fold(0, |word, i| word | u64::from(bytes.add(i).read_volatile()) << (8 * i))
     }
 }
 

@@ -90,6 +90,14 @@ impl Plan {
         }
     }
 
+    /// The steps from the barrier number `n` up to the next one: what can be done without waiting again.
+    pub fn leg(self, n: usize) -> &'static [Step] {
+        let steps = self.steps();
+        let mut barriers = (0..steps.len()).filter(|&i| steps[i] == Step::Barrier).skip(n);
+        let Some(start) = barriers.next() else { return &[] };
+        &steps[start..barriers.next().unwrap_or(steps.len())]
+    }
+
     /// The stores that make up a step: ranges of the word, each of one machine store, in order. `None` if the step's bytes
     /// have to be stored at once, as [`Whole`] does.
     pub fn pieces(self, step: Step) -> Option<Pieces> {
@@ -141,7 +149,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// How the bytes of a word that no boundary cuts are stored at once.
+/// How a word is replaced by one store, where no boundary cuts the bytes that change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whole {
     /// They are what they shall be.
@@ -154,18 +162,24 @@ pub enum Whole {
 }
 
 impl Whole {
-    /// The cheapest way from `old` to `new` at `address`, where the word lies within one `granule`.
-    pub fn new(address: CodeAddr, granule: Granule, old: Word, new: Word) -> Self {
-        let Some(changed) = old.difference(&new) else { return Self::Nothing };
-        let width = Width::at_least(changed.len());
-        if width.bytes() <= new.len() {
-            let at = changed.start.min(new.len() - width.bytes());
-            return Self::Store(at, width);
+    /// The cheapest way from `old` to `new` at `address`; `None` if a boundary cuts the bytes that change.
+    #[inline]
+    pub fn new(address: CodeAddr, granule: Granule, old: Word, new: Word) -> Option<Self> {
+        let Some(changed) = old.difference(&new) else { return Some(Self::Nothing) };
+        let before = address.offset(changed.start as isize).within(granule.bytes());
+        if before + changed.len() > granule.bytes() {
+            return None;
         }
-        // A word of three, five, six or seven bytes inside one granule of eight bytes or more: take eight that hold it.
-        let room = granule.bytes() - 8;
-        let at = address.within(granule.bytes());
-        Self::Exchange(at.min(room) as isize - at as isize)
+        // The granule that holds the changed bytes, and what of it is the word's, counted from the word's first byte.
+        let start = changed.start as isize - before as isize;
+        let own = start.max(0)..(start + granule.bytes() as isize).min(new.len() as isize);
+        let width = Width::at_least(changed.len());
+        let room = own.end - width.bytes() as isize;
+        if room >= own.start {
+            return Some(Self::Store(room.min(changed.start as isize) as usize, width));
+        }
+        // Fewer than eight bytes of the word lie in a granule of at least eight: take eight of the granule that hold them all.
+        Some(Self::Exchange(own.start.min(start + granule.bytes() as isize - 8)))
     }
 }
 
@@ -192,30 +206,37 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_store_keeps_to_its_granule_and_a_plain_one_to_its_word() {
-        for granule in [8, 16, 32, 64].map(|b| Granule::new(b).unwrap()) {
-            for at in 0..granule.bytes() {
-                for len in 1..=8.min(granule.bytes() - at) {
-                    let (old, new) = (word(len, 0), word(len, 0xff));
-                    match Whole::new(CodeAddr::new(at), granule, old, new) {
-                        Whole::Nothing => panic!("the words differ"),
-                        Whole::Store(from, width) => assert_eq!((from, width.bytes()), (0, len)),
-                        Whole::Exchange(from) => {
-                            let start = at as isize + from;
-                            assert!(from <= 0 && start >= 0 && start as usize + 8 >= at + len);
-                            assert!(start as usize + 8 <= granule.bytes());
-                        }
-                    }
+    fn a_store_keeps_to_one_granule_and_to_the_word_and_holds_what_changes() {
+        arbtest::arbtest(|u| {
+            let granule = Granule::new(*u.choose(&[1, 8, 16, 32, 64])?).unwrap();
+            let (at, len) = (u.int_in_range(64..=127)?, u.int_in_range(1..=8)?);
+            let old = word(len, 0);
+            let first = u.int_in_range(0..=len - 1)?;
+            let last = u.int_in_range(first..=len - 1)?;
+            let bytes: Vec<u8> = (0..len).map(|i| u8::from(i >= first && i <= last)).collect();
+            let new = Word::new(&bytes).unwrap();
+            let same_granule = |a: usize, b: usize| a / granule.bytes() == b / granule.bytes();
+            match Whole::new(CodeAddr::new(at), granule, old, new) {
+                None => assert!(!same_granule(at + first, at + last)),
+                Some(Whole::Nothing) => panic!("the words differ"),
+                Some(Whole::Store(from, width)) => {
+                    assert!(from <= first && from + width.bytes() > last && from + width.bytes() <= len);
+                    assert!(same_granule(at + from, at + from + width.bytes() - 1));
+                }
+                Some(Whole::Exchange(from)) => {
+                    let start = at.checked_add_signed(from).unwrap();
+                    assert!(start <= at + first && start + 8 > at + last && same_granule(start, start + 7));
                 }
             }
-        }
+            Ok(())
+        });
     }
 
     #[test]
     fn only_the_bytes_that_change_are_stored() {
         let old = Word::new(&[1, 2, 3, 4, 5]).unwrap();
         let at = CodeAddr::new(16);
-        let plan = |bytes: [u8; 5]| Whole::new(at, Granule::QUADWORD, old, Word::new(&bytes).unwrap());
+        let plan = |bytes: [u8; 5]| Whole::new(at, Granule::QUADWORD, old, Word::new(&bytes).unwrap()).unwrap();
         assert_eq!(plan([1, 2, 3, 4, 5]), Whole::Nothing);
         assert_eq!(plan([9, 2, 3, 4, 5]), Whole::Store(0, Width::One));
         assert_eq!(plan([1, 2, 9, 9, 5]), Whole::Store(2, Width::Two));

@@ -1,6 +1,7 @@
 //! The bytes that are replaced: one to eight of them.
 
 use std::fmt;
+use std::ops::Range;
 
 /// One to eight bytes of code.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,8 +47,13 @@ impl Word {
         self.len as usize
     }
 
+    /// The bytes of `range` as a word of their own, or `None` if there are none or not all of them are this word's.
+    pub fn part(&self, range: Range<usize>) -> Option<Self> {
+        Self::new(self.bytes().get(range)?)
+    }
+
     /// The smallest range outside which `self` and `other` agree; `None` if they are the same.
-    pub fn difference(&self, other: &Self) -> Option<std::ops::Range<usize>> {
+    pub fn difference(&self, other: &Self) -> Option<Range<usize>> {
         let differs = self.to_u64() ^ other.to_u64();
         if differs == 0 {
             return None;
@@ -70,5 +76,35 @@ impl fmt::Display for Word {
             write!(f, "{}{byte:02x}", if i == 0 { "" } else { " " })?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_have_one_to_eight_bytes() {
+        assert_eq!(Word::new(&[]), None);
+        assert_eq!(Word::new(&[0; 9]), None);
+        assert_eq!(Word::from_u64(0, 9), None);
+        for len in 1..=8 {
+            assert_eq!(Word::from_u64(u64::MAX, len).unwrap().bytes(), vec![0xff; len]);
+        }
+    }
+
+    #[test]
+    fn the_difference_is_the_smallest_range_that_holds_every_changed_byte() {
+        arbtest::arbtest(|u| {
+            let len = u.int_in_range(1..=8)?;
+            let (a, b): (u64, u64) = (u.arbitrary()?, u.arbitrary()?);
+            // Few bytes differ, so that ranges of all lengths come up.
+            let b = if u.arbitrary()? { b } else { a ^ (b & 0xff) << (8 * u.int_in_range(0..=7)?) };
+            let (a, b) = (Word::from_u64(a, len).unwrap(), Word::from_u64(b, len).unwrap());
+            let differ: Vec<usize> = (0..len).filter(|&i| a.bytes()[i] != b.bytes()[i]).collect();
+            let range = differ.first().map(|&first| first..differ[differ.len() - 1] + 1);
+            assert_eq!(a.difference(&b), range);
+            Ok(())
+        });
     }
 }

@@ -128,6 +128,11 @@ impl Drop for Turn {
     }
 }
 
+/// In a forked child: nobody is left who could be making a call.
+pub(crate) fn forget_call() {
+    BUSY.store(false, Ordering::Relaxed);
+}
+
 /// Seats and calls every thread that has no seat yet; returns how many are seated.
 fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> {
     let this = threads::current();

@@ -28,6 +28,12 @@ impl Mapping {
         self.start <= address && address < self.end
     }
 
+    /// What may be done with it, as the kernel writes it.
+    pub fn permissions(&self) -> String {
+        let letters = [(self.read, 'r'), (self.write, 'w'), (self.execute, 'x')];
+        letters.map(|(allowed, letter)| if allowed { letter } else { '-' }).into_iter().collect()
+    }
+
     /// A line of the kernel's table (proc_pid_maps(5)).
     fn parse(line: &str) -> Option<Self> {
         let (range, rest) = line.split_once(' ')?;

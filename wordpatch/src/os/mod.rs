@@ -8,6 +8,7 @@
 //! send is decided, and proved right, by its callers.
 #![allow(unsafe_code)]
 
+pub mod affinity;
 pub mod cpu;
 pub mod files;
 pub mod maps;

@@ -6,8 +6,9 @@ use std::mem::MaybeUninit;
 /// A set of signals.
 pub type Mask = libc::sigset_t;
 
-/// All signals blocked for this thread until it is dropped, so that no handler runs in the middle of what it protects.
-/// Usable in a signal handler.
+/// The program's signals blocked for this thread until it is dropped, so that none of its handlers runs in the middle of what
+/// this protects. What a thread does to itself (a fault, a trap) cannot be blocked without being killed for it, and the signal
+/// barrier's signal stays free, since every thread must be able to answer it. Usable in a signal handler.
 #[must_use = "signals are blocked only while this lives"]
 pub struct Blocked {
     before: Mask,
@@ -20,9 +21,9 @@ impl std::fmt::Debug for Blocked {
 }
 
 impl Blocked {
-    /// Blocks everything that can be blocked.
+    /// Blocks them.
     pub fn all() -> Self {
-        Self { before: set_mask(&full()) }
+        Self { before: block(&blockable()) }
     }
 }
 
@@ -32,11 +33,16 @@ impl Drop for Blocked {
     }
 }
 
-fn full() -> Mask {
+/// What can be blocked without harm: not what a thread does to itself, not the barrier's signal.
+fn blockable() -> Mask {
     let mut mask = MaybeUninit::uninit();
-    // SAFETY: (1) sigfillset initialises the whole set and cannot fail on a valid pointer.
+    let by_itself = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
+    // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set and an existing signal.
     unsafe {
         libc::sigfillset(mask.as_mut_ptr());
+        for signal in by_itself.into_iter().chain(crate::barrier::reserved_signal()) {
+            libc::sigdelset(mask.as_mut_ptr(), signal);
+        }
         mask.assume_init()
     }
 }

@@ -4,6 +4,7 @@ use super::{OsError, check, files};
 use std::ffi::CStr;
 use std::fmt::{self, Write};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU32;
 
 /// The kernel's number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,19 @@ pub fn process() -> i32 {
 pub fn give_way() {
     // SAFETY: (1) sched_yield has no arguments and touches no memory.
     unsafe { libc::sched_yield() };
+}
+
+/// Sleeps while `word` holds `value`, until [`wake`] is called for it; may return early.
+pub fn sleep_while(word: &AtomicU32, value: u32) {
+    let no_timeout = std::ptr::null::<libc::timespec>();
+    // SAFETY: (1) the word lives across the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, no_timeout) };
+}
+
+/// Wakes one thread that sleeps on `word`. Usable in a signal handler.
+pub fn wake(word: &AtomicU32) {
+    // SAFETY: (1) the word lives across the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
 }
 
 /// Calls `visit` for every thread of the process. Usable in a signal handler.

@@ -1,0 +1,215 @@
+//! How code is made writable.
+//!
+//! | access | while nobody patches | a store costs | needs |
+//! |---|---|---|---|
+//! | alias | `r-x` here, `rw-` elsewhere | a store | [`CodeMemory`](crate::CodeMemory) of our own |
+//! | `rwx` | `rwx` | a store | the right to map writable code |
+//! | `rwx-lazy` | `r-x` until the first patch of a site | a store | the same |
+//! | `batch` | `r-x` | two `mprotect` a batch | the same, for a moment |
+//! | `procmem` | `r-x` always | a system call a byte | /proc/self/mem to overrule protections |
+//!
+//! # Safety
+//!
+//! This module exists to bring prepared stores to the memory that is behind the code: through an alias, through a page made
+//! writable, or through the kernel.
+#![allow(unsafe_code)]
+
+use crate::addr::CodeAddr;
+use crate::live::{self, Width};
+use crate::os::{
+    OsError, files,
+    pages::{self, PAGE, Protection},
+};
+use parking_lot::{Mutex, MutexGuard};
+use std::fmt;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::str::FromStr;
+
+/// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    /// Pages that hold sites become writable when the first site in them is adopted, and stay so. The default.
+    #[default]
+    Rwx,
+    /// The same, at a site's first patch.
+    RwxLazy,
+    /// Pages are writable only while a patch or a batch stores into them.
+    Batch,
+    /// Pages stay as they are: the kernel writes single bytes through /proc/self/mem.
+    ProcMem,
+}
+
+impl Access {
+    const NAMES: [(&'static str, Self); 4] =
+        [("rwx", Self::Rwx), ("rwx-lazy", Self::RwxLazy), ("batch", Self::Batch), ("procmem", Self::ProcMem)];
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, access)| access == self).map_or("", |(name, _)| name);
+        f.write_str(name)
+    }
+}
+
+impl FromStr for Access {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|&(_, access)| access).ok_or(())
+    }
+}
+
+/// Pages that could not be made writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The first page.
+    pub page: CodeAddr,
+    /// How it was tried.
+    pub access: Access,
+    /// What the kernel said.
+    pub error: OsError,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { page, access, error } = self;
+        let remedy = match access {
+            Access::Rwx | Access::RwxLazy | Access::Batch => {
+                "choose access procmem, or let the program map writable code (SELinux: execmod and execmem)"
+            }
+            Access::ProcMem => "choose access rwx or batch, or boot without proc_mem.force_override=never",
+        };
+        write!(f, "page {page} cannot be written with access {access} ({error}): {remedy}")
+    }
+}
+
+/// Makes the pages that hold `word` writable, for good.
+pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
+    let len = word.end.distance_from(word.start) as usize;
+    // SAFETY: (1) the pages hold code that its adopter may patch, and stay readable and executable for everybody else.
+    unsafe { pages::protect(word.start, len, Protection::ReadWriteExecute) }.map_err(|error| Refusal {
+        page: word.start.align_down(PAGE),
+        access,
+        error,
+    })
+}
+
+/// One window with pages in it at a time: closing one must not close another's page.
+static WINDOWS: Mutex<()> = Mutex::new(());
+
+/// In a forked child: nobody is left who could hold the lock.
+pub(crate) fn forget_windows() {
+    if WINDOWS.is_locked() {
+        // SAFETY: (1) its holder was a thread that the child does not have, or the one that forks, which holds no window then.
+        unsafe { WINDOWS.force_unlock() };
+    }
+}
+
+/// The way to the bytes of some words, open while it lives. For one word it does not allocate and is usable in a signal handler,
+/// since no handler runs on a thread while that has a window open.
+pub(crate) struct Window {
+    access: Access,
+    file: Option<OwnedFd>,
+    pages: Pages,
+    _alone: Option<MutexGuard<'static, ()>>,
+}
+
+/// Ranges of pages: those of one word without allocating.
+#[derive(Default)]
+struct Pages {
+    first: Option<Range<CodeAddr>>,
+    more: Vec<Range<CodeAddr>>,
+}
+
+impl Pages {
+    fn iter(&self) -> impl Iterator<Item = &Range<CodeAddr>> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn push(&mut self, pages: Range<CodeAddr>) {
+        match self.first {
+            None => self.first = Some(pages),
+            Some(_) => self.more.push(pages),
+        }
+    }
+}
+
+impl Window {
+    /// Opens the pages that hold `words`; words of our own code memory, and pages that were unlocked, need nothing.
+    pub(crate) fn open(access: Access, words: impl Iterator<Item = Range<CodeAddr>>) -> Result<Self, Refusal> {
+        let mut window = Self { access, file: None, pages: Pages::default(), _alone: None };
+        match access {
+            Access::Rwx | Access::RwxLazy => {}
+            Access::Batch => {
+                window._alone = Some(WINDOWS.lock());
+                for word in words {
+                    window.open_pages(&word)?;
+                }
+            }
+            Access::ProcMem => {
+                let page = CodeAddr::new(0);
+                let file = files::open_for_writing(c"/proc/self/mem");
+                window.file = Some(file.map_err(|error| Refusal { page, access, error })?);
+            }
+        }
+        Ok(window)
+    }
+
+    /// Makes the pages of `word` writable until the window closes, each page once.
+    fn open_pages(&mut self, word: &Range<CodeAddr>) -> Result<(), Refusal> {
+        let pages = word.start.align_down(PAGE)..word.end.offset(-1).align_down(PAGE).offset(PAGE as isize);
+        if self.pages.iter().any(|open| open.start <= pages.start && pages.end <= open.end) {
+            return Ok(());
+        }
+        unlock(self.access, &pages)?;
+        self.pages.push(pages);
+        Ok(())
+    }
+
+    /// One store, or one write by the kernel.
+    ///
+    /// # Safety
+    /// As for [`live::store`], where the bytes are executed at `at` and written at `at + alias`.
+    pub(crate) unsafe fn store(&self, at: CodeAddr, alias: isize, width: Width, value: u64) -> Result<(), Refusal> {
+        match &self.file {
+            Some(file) if alias == 0 => {
+                let bytes = &value.to_le_bytes()[..width.bytes()];
+                // SAFETY: (1) the caller.
+                unsafe { files::write_memory(file, at, bytes) }.map_err(|error| Refusal {
+                    page: at.align_down(PAGE),
+                    access: self.access,
+                    error,
+                })?;
+            }
+            // SAFETY: (1) the caller.
+            _ => unsafe { live::store(at.offset(alias), width, value) },
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        for pages in self.pages.iter() {
+            let len = pages.end.distance_from(pages.start) as usize;
+            // SAFETY: (1) this window opened them, and sites are adopted with this access only in pages that were readable and
+            // executable before.
+            let _ = unsafe { pages::protect(pages.start, len, Protection::ReadExecute) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_access_has_a_name_that_leads_back_to_it() {
+        for (name, access) in Access::NAMES {
+            assert_eq!(name.parse(), Ok(access));
+            assert_eq!(access.to_string(), name);
+        }
+        assert_eq!("writable".parse::<Access>(), Err(()));
+    }
+}

@@ -1,0 +1,168 @@
+//! The completion thread: it finishes patches that nobody waits for.
+//!
+//! Flights come in over a lock-free stack. The thread takes them all at once, passes one barrier for all, and writes on: under load
+//! it works in batches by itself. It starts with the first flight that is left to it, sleeps when there is none, and blocks every
+//! signal that it can, so that the program's handlers never run on it.
+
+use crate::barrier::Barrier;
+use crate::error::PatchError;
+use crate::flight::{Flight, Pace};
+use crate::fork;
+use crate::ledger::Phase;
+use crate::os::{self, signals::Blocked};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use parking_lot::Mutex;
+use std::time::Duration;
+
+/// Flights that wait for the thread: a stack linked by `queued`, emptied as a whole.
+static QUEUE: AtomicPtr<Flight> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The thread.
+///
+/// | value | meaning | who may change it |
+/// |---|---|---|
+/// | `NONE` | there is no thread in this process | who enqueues: to `AWAKE`; a forked child |
+/// | `AWAKE` | it looks at the queue again before it sleeps | the thread |
+/// | `ASLEEP` | it sleeps on this word | who enqueues: to `AWAKE`, and wakes it |
+static STATE: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = 0;
+const AWAKE: u32 = 1;
+const ASLEEP: u32 = 2;
+
+/// How long the thread waits before it tries a barrier again that failed.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Flights that could not be finished at the first try.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// The latest error of the completion thread, and how many there were. A flight whose back was not written yet was taken
+/// back; another is tried again.
+pub fn background_failures() -> (u64, Option<PatchError>) {
+    (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
+}
+
+static LATEST: Mutex<Option<PatchError>> = Mutex::new(None);
+
+/// Leaves a flight to the completion thread. A flight that is queued already stays so.
+#[allow(unsafe_code)]
+pub(crate) fn enqueue(flight: &'static Flight) {
+    let this = std::ptr::from_ref(flight).cast_mut();
+    // The end of the stack is marked by a link to itself, so that null means "in no queue".
+    if flight.queued.compare_exchange(std::ptr::null_mut(), this, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+        return;
+    }
+    let mut top = QUEUE.load(Ordering::Relaxed);
+    loop {
+        flight.queued.store(if top.is_null() { this } else { top }, Ordering::Relaxed);
+        // Release pairs with the Acquire in `drain`: the link is there when the flight is.
+        match QUEUE.compare_exchange_weak(top, this, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => break,
+            Err(found) => top = found,
+        }
+    }
+    wake();
+}
+
+/// In a forked child: the thread is gone, and what it had to finish is finished.
+pub(crate) fn forget_thread() {
+    STATE.store(NONE, Ordering::Relaxed);
+}
+
+fn wake() {
+    match STATE.swap(AWAKE, Ordering::AcqRel) {
+        NONE => spawn(),
+        ASLEEP => os::threads::wake(&STATE),
+        _ => {}
+    }
+}
+
+fn spawn() {
+    fork::prepare();
+    let _undisturbed = Blocked::all();
+    let thread = std::thread::Builder::new().name("wordpatch".into()).stack_size(64 << 10).spawn(work);
+    if thread.is_err() {
+        // No thread to be had: the next who enqueues tries again, and meanwhile executers are served by the trap handler.
+        STATE.store(NONE, Ordering::Release);
+    }
+}
+
+fn work() {
+    loop {
+        let failed = drain();
+        if failed {
+            std::thread::sleep(RETRY);
+            continue;
+        }
+        let slept = STATE.compare_exchange(AWAKE, ASLEEP, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if slept && QUEUE.load(Ordering::Acquire).is_null() {
+            os::threads::sleep_while(&STATE, ASLEEP);
+        }
+        STATE.store(AWAKE, Ordering::Release);
+    }
+}
+
+/// Finishes what is queued. Returns whether something has to be tried again.
+#[allow(unsafe_code)]
+fn drain() -> bool {
+    let mut top = QUEUE.swap(std::ptr::null_mut(), Ordering::Acquire);
+    let mut flights: Vec<&'static Flight> = Vec::new();
+    // SAFETY: (1) the stack holds flights only, which are never freed; (2) Acquire above pairs with the Release in `enqueue`.
+    while let Some(flight) = unsafe { top.as_ref() } {
+        let next = flight.queued.swap(std::ptr::null_mut(), Ordering::Relaxed);
+        flights.push(flight);
+        top = if std::ptr::eq(next, flight) { std::ptr::null_mut() } else { next };
+    }
+    let mut failed = false;
+    for phase in [Phase::Trapped, Phase::Backed] {
+        fly_together(&flights, phase);
+    }
+    for flight in flights {
+        failed |= finish(flight);
+    }
+    failed
+}
+
+/// One barrier for all flights in `phase` that need a barrier which is not a wait.
+fn fly_together(flights: &[&'static Flight], phase: Phase) {
+    for barrier in [Barrier::Membarrier, Barrier::Signal] {
+        let together = |flight: &&&Flight| flight.manner.barrier == barrier && flight.seize(phase);
+        let seized: Vec<&&Flight> = flights.iter().filter(together).collect();
+        if seized.is_empty() {
+            continue;
+        }
+        let passed = barrier.pass();
+        for flight in seized {
+            match passed {
+                Ok(()) => flight.fly_after_barrier(phase).unwrap_or_else(note),
+                Err(error) => {
+                    flight.retreat(phase);
+                    note(error.into());
+                }
+            }
+        }
+    }
+}
+
+/// What is left of a flight alone: waits, and what somebody else seized meanwhile. Returns whether it has to be tried again.
+fn finish(flight: &'static Flight) -> bool {
+    match flight.proceed(Pace::Finish) {
+        Ok(Phase::Idle) => false,
+        Ok(_) => {
+            enqueue(flight);
+            true
+        }
+        Err(error) => {
+            note(error);
+            let pending = flight.phase() != Phase::Idle;
+            if pending {
+                enqueue(flight);
+            }
+            pending
+        }
+    }
+}
+
+fn note(error: PatchError) {
+    FAILURES.fetch_add(1, Ordering::Relaxed);
+    *LATEST.lock() = Some(error);
+}

@@ -1,0 +1,156 @@
+//! What can go wrong, with the place where it did.
+
+use crate::access::Refusal;
+use crate::addr::CodeAddr;
+use crate::barrier::BarrierError;
+use crate::os::{OsError, threads::Tid};
+use crate::word::Word;
+
+/// Why a site cannot be adopted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// The null pointer.
+    #[error("address 0 is the null pointer: give the address of an instruction")]
+    Null,
+    /// A word has one to eight bytes.
+    #[error("a word at {address} of {len} bytes: words have one to eight")]
+    Length {
+        /// Where.
+        address: CodeAddr,
+        /// How long.
+        len: usize,
+    },
+    /// Nothing is mapped there.
+    #[error("address {address} is not mapped: give the address of code that is loaded")]
+    Unmapped {
+        /// The first byte of the word that is not mapped.
+        address: CodeAddr,
+    },
+    /// It is no code.
+    #[error("address {address} is mapped {permissions} from {path:?}, not as code that can be read and executed")]
+    NotCode {
+        /// Where.
+        address: CodeAddr,
+        /// What is allowed there, as the kernel writes it.
+        permissions: String,
+        /// From which file.
+        path: String,
+    },
+    /// Byte-wise access cannot replace several instructions.
+    #[error(
+        "the word at {address} may hold several instructions, which access procmem cannot replace: promise Layout::One or choose another access"
+    )]
+    SeveralInstructions {
+        /// Where.
+        address: CodeAddr,
+    },
+    /// A page cannot be made writable.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// The word needs traps, and they cannot be had.
+    #[error("the word at {address} crosses a granule and needs a trap: {why}")]
+    Trap {
+        /// Where.
+        address: CodeAddr,
+        /// Why not.
+        why: TrapError,
+    },
+    /// The barrier does not work here.
+    #[error("{0}")]
+    Barrier(#[from] BarrierError),
+    /// The kernel's table of mappings could not be read.
+    #[error("the mappings of this process cannot be read ({0}): mount /proc")]
+    Maps(OsError),
+}
+
+/// Why traps cannot be planted in this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrapError {
+    /// A debugger would get them.
+    #[error("process {tracer} traces this one and would get the trap: detach it (TracerPid in /proc/self/status)")]
+    Traced {
+        /// The debugger.
+        tracer: i32,
+    },
+    /// A trap kills a thread that blocks its signal.
+    #[error("thread {thread} blocks SIGTRAP and would be killed by the trap: unblock the signal there")]
+    Blocked {
+        /// The first such thread.
+        thread: Tid,
+    },
+    /// Somebody installed another handler after ours.
+    #[error("the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again")]
+    HandlerReplaced,
+    /// The handler could not be installed, or the process not be looked at.
+    #[error("{0}")]
+    Os(#[from] OsError),
+}
+
+/// Why a word was not replaced. Unless it says otherwise, the old word is in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PatchError {
+    /// Another patch of this site is under way.
+    #[error("site {address} is being patched already: finish that patch first")]
+    Contended {
+        /// The site.
+        address: CodeAddr,
+    },
+    /// A patch of other bytes that overlap these is under way.
+    #[error("the {len} bytes at {address} overlap a site that is being patched: sites must be disjoint")]
+    Overlap {
+        /// The site.
+        address: CodeAddr,
+        /// Its length.
+        len: usize,
+    },
+    /// The word is not as long as the site.
+    #[error("a word of {found} bytes for site {address} of {expected}")]
+    Length {
+        /// The site.
+        address: CodeAddr,
+        /// Its length.
+        expected: usize,
+        /// The word's.
+        found: usize,
+    },
+    /// The bytes cannot be stored with this access one by one without a trap, because several change.
+    #[error("{0}")]
+    Refused(Refusal),
+    /// Traps cannot be planted any more.
+    #[error("site {address} crosses a granule and needs a trap: {why}")]
+    Trap {
+        /// The site.
+        address: CodeAddr,
+        /// Why not.
+        why: TrapError,
+    },
+    /// The barrier failed. The patch was taken back, unless its back was written already; then it stays pending, executers
+    /// get the old instruction from the trap handler, and the completion thread tries again.
+    #[error("{0}")]
+    Barrier(#[from] BarrierError),
+    /// Somebody else wrote into the site while it was being patched; those bytes were left as they are.
+    #[error("somebody else wrote to site {address} while it was patched: expected {expected}, found {found}")]
+    Foreign {
+        /// The site.
+        address: CodeAddr,
+        /// What should have been there.
+        expected: Word,
+        /// What was.
+        found: Word,
+    },
+    /// The patch was taken back in the background.
+    #[error("the patch of site {address} was taken back in the background: its barrier failed")]
+    TakenBack {
+        /// The site.
+        address: CodeAddr,
+    },
+    /// No patch of this site is pending.
+    #[error("no patch of site {address} is pending")]
+    NotPending {
+        /// The site.
+        address: CodeAddr,
+    },
+}

@@ -1,0 +1,358 @@
+//! Carrying out a plan: the flight of a word from its trap to its end.
+//!
+//! Three kinds of threads take a flight forward, always by seizing its phase first: the one that started it, the completion
+//! thread, and a thread that ran into the trap on an instruction that the trap handler cannot carry out. A step is done with
+//! signals blocked, so that no handler on the same thread waits for a step that it interrupted.
+//!
+//! # Safety
+//!
+//! This module exists to write prepared words into live code. Every word it writes was given to an unsafe function of
+//! [`PatchSite`](crate::PatchSite) or [`Batch`](crate::Batch), whose callers answer for it; every address was checked by
+//! [`Survey::adopt`](crate::Survey::adopt).
+#![allow(unsafe_code)]
+
+use crate::access::{Access, Refusal, Window};
+use crate::addr::CodeAddr;
+use crate::barrier::{Barrier, BarrierError};
+use crate::effect;
+use crate::error::PatchError;
+use crate::granule::Granule;
+use crate::ledger::{self, Phase, Quad};
+use crate::live::{self, Width};
+use crate::os::pages::PAGE;
+use crate::os::signals::Blocked;
+use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
+use crate::sync::Ordering;
+use crate::ticks::Ticks;
+use crate::word::Word;
+use std::sync::OnceLock;
+
+/// How a flight is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Manner {
+    pub(crate) plan: Plan,
+    pub(crate) layout: Layout,
+    pub(crate) granule: Granule,
+    pub(crate) barrier: Barrier,
+    pub(crate) access: Access,
+}
+
+pub(crate) type Flight = ledger::Flight<Manner>;
+
+/// The quads of this process.
+static LEDGER: [OnceLock<Box<[Quad<Manner>]>>; 24] = [const { OnceLock::new() }; 24];
+
+/// The quad that holds `address`, if it is in the ledger. Usable in a signal handler.
+pub(crate) fn known_quad(address: CodeAddr) -> Option<&'static Quad<Manner>> {
+    let key = address.align_down(8).get();
+    for segment in &LEDGER {
+        if let Ok(answer) = ledger::find(segment.get()?, key) {
+            return answer;
+        }
+    }
+    None
+}
+
+/// The quad that holds `address`, entered if it is new.
+pub(crate) fn quad(address: CodeAddr) -> &'static Quad<Manner> {
+    let key = address.align_down(8).get();
+    let segments = LEDGER.iter().enumerate().map(|(n, segment)| {
+        segment.get_or_init(|| (0..ledger::segment_len(n)).map(|_| Quad::new()).collect()) as &'static [Quad<Manner>]
+    });
+    let mut slots = segments.map(|slots| ledger::enter(slots, key));
+    // Twenty-four segments hold four thousand million quads: more than all executable memory of any process has.
+    slots.find_map(|slot| slot).expect("a segment with room")
+}
+
+/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
+pub(crate) fn land_all() {
+    let slots = LEDGER.iter().map_while(OnceLock::get).flat_map(|segment| segment.iter());
+    for quad in slots {
+        for flight in quad.flights().filter(|flight| flight.phase() != Phase::Idle) {
+            flight.land_alone();
+        }
+        quad.free_all();
+    }
+}
+
+/// How far to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// As far as is possible without spinning until a wait is over.
+    Poll,
+    /// To the end.
+    Finish,
+}
+
+impl Flight {
+    fn len(&self) -> usize {
+        self.word.end.distance_from(self.word.start) as usize
+    }
+
+    fn start(&self) -> CodeAddr {
+        self.word.start
+    }
+
+    /// Takes the bytes, or says who has them.
+    pub(crate) fn claim(&self) -> Result<(), PatchError> {
+        if self.claim.take() {
+            return Ok(());
+        }
+        let address = self.start();
+        if self.phase() == Phase::Idle {
+            return Err(PatchError::Overlap { address, len: self.len() });
+        }
+        Err(PatchError::Contended { address })
+    }
+
+    /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the flight's number.
+    pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
+        // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps it so.
+        let old = unsafe { live::load(self.start(), self.len()) };
+        self.alias.store(alias, Ordering::Relaxed);
+        self.take_off(old, new.to_u64())
+    }
+
+    /// Whether the trap handler can carry out the old word wherever a thread may run into the traps, so that no thread ever
+    /// has to wait for this flight.
+    pub(crate) fn is_answerable(&self) -> bool {
+        let (old, _) = self.words();
+        if old == self.answerable.load(Ordering::Relaxed) {
+            return true;
+        }
+        let mut at = 0;
+        while at < self.front {
+            let mut code = [0; effect::LONGEST];
+            let Some(instruction) = self.decode(old, at, &mut code) else { return false };
+            if self.manner.layout == Layout::One {
+                break;
+            }
+            at += instruction.len();
+        }
+        self.answerable.store(old, Ordering::Relaxed);
+        true
+    }
+
+    /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the word is read from memory.
+    /// Usable in a signal handler.
+    pub(crate) fn decode(&self, word: u64, at: usize, code: &mut [u8; effect::LONGEST]) -> Option<effect::Instruction> {
+        let begin = self.start().offset(at as isize);
+        let own = self.len() - at;
+        code[..own].copy_from_slice(&word.to_le_bytes()[at..self.len()]);
+        if let Some(instruction) = effect::decode(begin, &code[..own]) {
+            return Some(instruction);
+        }
+        // The rest of the page is mapped because the word's last byte is.
+        let last = self.word.end.offset(-1);
+        let more = (PAGE - 1 - last.within(PAGE)).min(code.len() - own);
+        for (i, byte) in code[own..own + more].iter_mut().enumerate() {
+            // SAFETY: (1) on the page of the word's last byte, which its adopter keeps mapped and readable.
+            *byte = unsafe { live::load_byte(self.word.end.offset(i as isize)) };
+        }
+        effect::decode(begin, &code[..own + more])
+    }
+
+    /// Plants the traps. Between `prepare` and `set_phase`.
+    pub(crate) fn trap(&self, window: &Window) -> Result<(), Refusal> {
+        self.write(window, Step::Trap, u64::from_le_bytes([TRAP; 8]))?;
+        self.stamp.store(Ticks::now().0, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Carries out the stores of one step, towards `word`.
+    pub(crate) fn write(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
+        let alias = self.alias.load(Ordering::Relaxed);
+        let Some(pieces) = self.manner.plan.pieces(step) else { return self.write_at_once(window, step, word) };
+        for (at, width) in pieces {
+            let to = self.start().offset(at as isize);
+            // SAFETY: (1) the bytes are this flight's, writable through `window` by the adopter's access; (2) they are claimed;
+            // (3) executers see what the protocol's model shows that they may.
+            unsafe { window.store(to, alias, width, word >> (8 * at))? };
+        }
+        Ok(())
+    }
+
+    fn write_at_once(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
+        let range = self.manner.plan.range(step);
+        let at = self.start().offset(range.start as isize);
+        let words = Word::from_u64(word >> (8 * range.start), range.len());
+        // SAFETY: (1) the bytes are this flight's, readable as long as its adopter keeps them so.
+        let there = Word::from_u64(unsafe { live::load(at, range.len()) }, range.len());
+        let (Some(new), Some(old)) = (words, there) else { return Ok(()) };
+        // SAFETY: as in `write`; (4) the plan puts the range inside one granule.
+        unsafe { store_at_once(window, at, self.alias.load(Ordering::Relaxed), self.manner.granule, old, new) }.map(drop)
+    }
+
+    /// Whether the next barrier, if it is a wait, is over.
+    fn is_due(&self) -> bool {
+        match self.manner.barrier {
+            Barrier::Wait(span) => Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed))) >= span,
+            Barrier::Membarrier | Barrier::Signal => true,
+        }
+    }
+
+    fn pass_barrier(&self) -> Result<(), BarrierError> {
+        match self.manner.barrier {
+            Barrier::Wait(span) => {
+                let waited = Ticks::now().since(Ticks(self.stamp.load(Ordering::Relaxed)));
+                Barrier::Wait(Ticks(span.0.saturating_sub(waited.0))).pass()
+            }
+            barrier => barrier.pass(),
+        }
+    }
+
+    /// Takes the flight forward, unless somebody else is about to. Returns where it stands. Usable in a signal handler.
+    pub(crate) fn proceed(&self, pace: Pace) -> Result<Phase, PatchError> {
+        loop {
+            let phase = self.phase();
+            let waiting = pace == Pace::Poll && !self.is_due();
+            if matches!(phase, Phase::Idle | Phase::Busy) || waiting {
+                return Ok(phase);
+            }
+            let _undisturbed = Blocked::all();
+            if self.seize(phase) {
+                self.fly_leg(phase)?;
+            }
+        }
+    }
+
+    /// From one barrier up to the next, or to the end. `Busy` is this thread's.
+    fn fly_leg(&self, phase: Phase) -> Result<(), PatchError> {
+        if let Err(error) = self.pass_barrier() {
+            self.retreat(phase);
+            return Err(error.into());
+        }
+        self.fly_after_barrier(phase)
+    }
+
+    /// What follows the barrier. `Busy` is this thread's.
+    pub(crate) fn fly_after_barrier(&self, phase: Phase) -> Result<(), PatchError> {
+        let window = match Window::open(self.manner.access, std::iter::once(self.word.clone())) {
+            Ok(window) => window,
+            Err(refusal) => {
+                self.set_phase(phase);
+                return Err(PatchError::Refused(refusal));
+            }
+        };
+        self.stores_of_leg(phase, &window)
+    }
+
+    /// The stores between two barriers, and the phase after them. `Busy` is this thread's.
+    pub(crate) fn stores_of_leg(&self, phase: Phase, window: &Window) -> Result<(), PatchError> {
+        let (_, new) = self.words();
+        let leg = self.manner.plan.leg(usize::from(phase == Phase::Backed));
+        for &step in leg.iter().filter(|&&step| step != Step::Barrier) {
+            let foreign = if step == Step::Front { self.foreign_front() } else { None };
+            let written = foreign.map_or_else(|| self.write(window, step, new).map_err(PatchError::Refused), Err);
+            if let Err(error) = written {
+                // Foreign bytes end the flight as they are; bytes that cannot be written leave it where it was.
+                if matches!(error, PatchError::Foreign { .. }) {
+                    self.land()
+                } else {
+                    self.set_phase(phase)
+                }
+                return Err(error);
+            }
+        }
+        if leg.last() == Some(&Step::Front) {
+            self.land();
+        } else {
+            self.stamp.store(Ticks::now().0, Ordering::Relaxed);
+            self.set_phase(Phase::Backed);
+        }
+        Ok(())
+    }
+
+    /// What lies over the front, if it is not our traps any more.
+    fn foreign_front(&self) -> Option<PatchError> {
+        // SAFETY: (1) the word is mapped and readable as long as its adopter keeps it so.
+        let found = Word::from_u64(unsafe { live::load(self.start(), self.front) }, self.front)?;
+        let expected = Word::from_u64(u64::from_le_bytes([TRAP; 8]), self.front)?;
+        (found != expected).then_some(PatchError::Foreign { address: self.start(), expected, found })
+    }
+
+    /// After a barrier that failed. Before the back is new, the front can simply become old again: no reader saw anything else.
+    /// After that only the barrier leads on, and the traps stay for the next who tries. `Busy` is this thread's.
+    pub(crate) fn retreat(&self, phase: Phase) {
+        if phase == Phase::Trapped && self.restore_front().is_ok() {
+            self.taken_back.store(self.number(), Ordering::Relaxed);
+            self.land();
+        } else {
+            self.set_phase(phase);
+        }
+    }
+
+    /// Finishes the flight where no other thread exists, whatever step it was in.
+    fn land_alone(&self) {
+        // Traps go upwards and the front goes downwards: where the first byte is no trap, the word is whole.
+        // SAFETY: (1) mapped and readable, as the adopter keeps it.
+        let trapped = unsafe { live::load_byte(self.start()) } == TRAP;
+        let window = Window::open(self.manner.access, std::iter::once(self.word.clone()));
+        if let (true, Ok(window)) = (trapped, window) {
+            let (_, new) = self.words();
+            let written = self.write(&window, Step::Back, new).and_then(|()| self.write(&window, Step::Front, new));
+            if written.is_err() {
+                self.set_phase(Phase::Trapped);
+                return;
+            }
+        }
+        self.set_phase(Phase::Idle);
+    }
+
+    fn restore_front(&self) -> Result<(), Refusal> {
+        let window = Window::open(self.manner.access, std::iter::once(self.word.clone()))?;
+        self.write(&window, Step::Front, self.words().0)
+    }
+}
+
+/// Replaces `old` by `new` at `at` with one store. `false` if a boundary cuts the bytes that change.
+///
+/// # Safety
+/// 1. The bytes are mapped, readable, and writable through `window` and `alias`. 2. They are the caller's to change. 3. The new
+/// word is code that may stand in place of the old one.
+#[inline]
+pub(crate) unsafe fn store_at_once(
+    window: &Window,
+    at: CodeAddr,
+    alias: isize,
+    granule: Granule,
+    old: Word,
+    new: Word,
+) -> Result<bool, Refusal> {
+    match Whole::new(at, granule, old, new) {
+        None => Ok(false),
+        Some(Whole::Nothing) => Ok(true),
+        Some(Whole::Store(from, width)) => {
+            let to = at.offset(from as isize);
+            // SAFETY: (1) to (3) of the caller; the store keeps to the word.
+            unsafe { window.store(to, alias, width, new.to_u64() >> (8 * from))? };
+            Ok(true)
+        }
+        Some(Whole::Exchange(from)) => {
+            // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on one page and in one line.
+            unsafe { exchange(at, alias, from, new) };
+            Ok(true)
+        }
+    }
+}
+
+/// Puts what of `word`, which begins at `at`, lies in the eight bytes from `at + from` into these, and leaves its neighbours there as
+/// they are.
+///
+/// # Safety
+/// As for [`store_at_once`]; the eight bytes lie in one granule.
+unsafe fn exchange(at: CodeAddr, alias: isize, from: isize, word: Word) {
+    let bits = 8 * from.unsigned_abs() as u32;
+    let place = |bytes: u64| if from < 0 { bytes << bits } else { bytes >> bits };
+    let (mask, bytes) = (place(u64::MAX >> (64 - 8 * word.len())), place(word.to_u64()));
+    let window = at.offset(from);
+    // SAFETY: (1) the caller.
+    let mut expected = unsafe { live::load(window, Width::Eight.bytes()) };
+    loop {
+        // SAFETY: (1) the caller; (2) neighbours are written back only if they are what they were.
+        match unsafe { live::compare_exchange(window.offset(alias), expected, expected & !mask | bytes) } {
+            Ok(()) => return,
+            Err(found) => expected = found,
+        }
+    }
+}

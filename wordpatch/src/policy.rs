@@ -1,0 +1,33 @@
+//! How sites are patched, as a value.
+
+use crate::access::Access;
+use crate::barrier::{Barrier, BarrierError};
+use crate::granule::Granule;
+use crate::vendor::FetchOrder;
+
+/// How sites are patched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// What fetch is trusted to see whole.
+    pub granule: Granule,
+    /// In which order fetch may see two granules.
+    pub order: FetchOrder,
+    /// How to make every core forget what it has fetched.
+    pub barrier: Barrier,
+    /// How a program's text is made writable.
+    pub access: Access,
+}
+
+impl Policy {
+    /// Aligned quadwords, this processor's order, the best barrier there is, and writable text.
+    pub fn new() -> Result<Self, BarrierError> {
+        Ok(Self {
+            granule: Granule::QUADWORD,
+            order: FetchOrder::of_this_processor(),
+            barrier: Barrier::best()?,
+            access: Access::default(),
+        })
+    }
+
+    // PAPER
+}

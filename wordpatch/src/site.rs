@@ -1,0 +1,270 @@
+//! A place in running code that is prepared for being patched.
+//!
+//! Adoption proves once what every patch relies on: the bytes are mapped, they are code, they can be written by the policy's
+//! access, and where a trap may be needed, traps work in this process. What is left for a patch is a load, a comparison and a
+//! store.
+//!
+//! # Safety
+//!
+//! This module exists because only its callers know whether the bytes they hand over may stand in place of the code that is
+//! there. It passes that promise on to the stores.
+#![allow(unsafe_code)]
+
+use crate::access::{self, Access, Refusal, Window};
+use crate::addr::CodeAddr;
+use crate::code_memory;
+use crate::error::{AdoptError, PatchError};
+use crate::flight::{self, Flight, Manner};
+use crate::granule::Granule;
+use crate::ledger::{Claim, Phase};
+use crate::live;
+use crate::os::{
+    maps::{self, Mapping},
+    pages::PAGE,
+    signals::Blocked,
+};
+use crate::pending::Pending;
+use crate::policy::Policy;
+use crate::protocol::{Layout, Plan};
+use crate::trap;
+use crate::word::Word;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One to eight bytes of running code, ready to be patched.
+#[derive(Debug)]
+pub struct PatchSite {
+    word: Range<CodeAddr>,
+    /// The distance to where the bytes are written; zero outside of our own code memory.
+    alias: isize,
+    access: Access,
+    granule: Granule,
+    claim: Claim<Manner>,
+    /// How to replace bytes that a boundary cuts; none if none does.
+    flight: Option<&'static Flight>,
+    /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
+    locked: AtomicBool,
+}
+
+impl PatchSite {
+    /// Adopts the `len` bytes at `address`. To adopt many, make one [`Survey`].
+    ///
+    /// # Safety
+    /// As for [`Survey::adopt`].
+    pub unsafe fn adopt(address: CodeAddr, len: usize, layout: Layout, policy: &Policy) -> Result<Self, AdoptError> {
+        // SAFETY: (1) the caller.
+        unsafe { Survey::new(*policy)?.adopt(address, len, layout) }
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> CodeAddr {
+        self.word.start
+    }
+
+    /// How many bytes it has.
+    #[allow(clippy::len_without_is_empty, reason = "a site is never empty")]
+    pub fn len(&self) -> usize {
+        self.word.end.distance_from(self.word.start) as usize
+    }
+
+    /// Whether a boundary of the granule cuts it, so that a patch may need a trap.
+    pub fn is_straddler(&self) -> bool {
+        self.flight.is_some()
+    }
+
+    /// The bytes that are there. While a patch is under way, traps may be among them.
+    pub fn read(&self) -> Word {
+        // SAFETY: (1) mapped and readable since adoption, and kept so by the adopter.
+        let bytes = unsafe { live::load(self.word.start, self.len()) };
+        Word::from_u64(bytes, self.len()).expect("a site has one to eight bytes")
+    }
+
+    /// Where its replacement stands.
+    pub fn phase(&self) -> Phase {
+        self.flight.map_or(Phase::Idle, Flight::phase)
+    }
+
+    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new ones.
+    ///
+    /// Fails if the site, or bytes of it, are being patched by somebody else; of several threads that patch one site at the
+    /// same time at least one succeeds.
+    ///
+    /// # Safety
+    /// `new` may be executed in place of what is there: it begins instructions at the same places (layout equivalence), and
+    /// whatever it calls, jumps to or reads stays there for as long as a thread may execute it.
+    pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
+        // SAFETY: (1) the caller.
+        if unsafe { self.patch_at_once(new)? } {
+            return Ok(());
+        }
+        let _undisturbed = Blocked::all();
+        // SAFETY: (1) the caller.
+        unsafe { self.start(new)? }.finish()
+    }
+
+    /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of the old bytes are served by
+    /// the trap handler until the patch is finished.
+    ///
+    /// # Safety
+    /// As for [`patch`](Self::patch); the site's code stays mapped until the patch is over.
+    pub unsafe fn start(&self, new: Word) -> Result<Pending<'_>, PatchError> {
+        // SAFETY: (1) the caller.
+        if unsafe { self.patch_at_once(new)? } {
+            return Ok(Pending::landed());
+        }
+        let Some(flight) = self.flight else { unreachable!("bytes without a boundary inside are patched at once") };
+        trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
+        flight.claim()?;
+        let number = flight.prepare(self.alias, new);
+        let undisturbed = if flight.is_answerable() { None } else { Some(Blocked::all()) };
+        let trapped = self.window().and_then(|window| flight.trap(&window));
+        if let Err(refusal) = trapped {
+            flight.land();
+            return Err(PatchError::Refused(refusal));
+        }
+        flight.set_phase(Phase::Trapped);
+        drop(undisturbed);
+        Ok(Pending::new(flight, number))
+    }
+
+    /// Patches with one store, if no boundary cuts the bytes that change.
+    #[inline]
+    unsafe fn patch_at_once(&self, new: Word) -> Result<bool, PatchError> {
+        let (address, len) = (self.word.start, self.len());
+        if new.len() != len {
+            return Err(PatchError::Length { address, expected: len, found: new.len() });
+        }
+        if self.claim.is_held() {
+            return Err(self.holder());
+        }
+        let old = self.read();
+        let window = self.window().map_err(PatchError::Refused)?;
+        // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller of `patch`.
+        unsafe { flight::store_at_once(&window, address, self.alias, self.granule, old, new) }.map_err(PatchError::Refused)
+    }
+
+    /// Who holds bytes of this site: another patch of it, or an overlapping one.
+    #[cold]
+    fn holder(&self) -> PatchError {
+        match self.phase() {
+            Phase::Idle => PatchError::Overlap { address: self.word.start, len: self.len() },
+            Phase::Busy | Phase::Trapped | Phase::Backed => PatchError::Contended { address: self.word.start },
+        }
+    }
+
+    #[inline]
+    pub(crate) fn window(&self) -> Result<Window, Refusal> {
+        self.unlock_if_new()?;
+        Window::open(self.access, std::iter::once(self.word.clone()))
+    }
+
+    /// Makes the pages writable if this is the first patch under [`Access::RwxLazy`].
+    #[inline]
+    pub(crate) fn unlock_if_new(&self) -> Result<(), Refusal> {
+        if self.locked.load(Ordering::Relaxed) {
+            access::unlock(self.access, &self.word)?;
+            self.locked.store(false, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn parts(&self) -> (Range<CodeAddr>, isize, Access, Granule, Option<&'static Flight>) {
+        (self.word.clone(), self.alias, self.access, self.granule, self.flight)
+    }
+
+    /// The number and the flight of the patch that is pending, if one is.
+    pub(crate) fn resume(&self) -> Option<Pending<'_>> {
+        let flight = self.flight?;
+        let number = flight.number();
+        (flight.phase() != Phase::Idle).then(|| Pending::new(flight, number))
+    }
+}
+
+/// One look at the mappings of the process, for adopting many sites.
+#[derive(Debug)]
+pub struct Survey {
+    policy: Policy,
+    mappings: Vec<Mapping>,
+    unlocked: HashSet<CodeAddr>,
+    traps_work: bool,
+}
+
+impl Survey {
+    /// Looks at what is mapped now.
+    pub fn new(policy: Policy) -> Result<Self, AdoptError> {
+        let mappings = maps::mappings().map_err(AdoptError::Maps)?;
+        Ok(Self { policy, mappings, unlocked: HashSet::new(), traps_work: false })
+    }
+
+    /// Adopts the `len` bytes at `address`.
+    ///
+    /// # Safety
+    /// For as long as the site lives and a patch of it is pending: 1. The bytes stay mapped as they are. 2. An instruction
+    /// begins at `address`, and no thread jumps, returns or resumes into the middle of one (assumption A4). 3. What is promised
+    /// by `layout` is true of the bytes that are there and of all that will be put there. 4. Nobody else writes to the bytes.
+    pub unsafe fn adopt(&mut self, address: CodeAddr, len: usize, layout: Layout) -> Result<PatchSite, AdoptError> {
+        if address.get() == 0 {
+            return Err(AdoptError::Null);
+        }
+        if !(1..=8).contains(&len) {
+            return Err(AdoptError::Length { address, len });
+        }
+        let word = address..address.offset(len as isize);
+        let alias = code_memory::alias_of(address, len);
+        let writable = self.look_at(&word)?;
+        let access = if writable || alias.is_some() { Access::Rwx } else { self.policy.access };
+        let granule = if access == Access::ProcMem { Granule::BYTE } else { self.policy.granule };
+        if access == Access::ProcMem && layout == Layout::Any && len > 1 {
+            return Err(AdoptError::SeveralInstructions { address });
+        }
+        let claim = Claim::new(&word, flight::quad);
+        let plan = Plan::new(address, len, granule, self.policy.order, layout);
+        let manner = Manner { plan, layout, granule, barrier: self.policy.barrier, access };
+        let flight = plan.front().map(|front| Flight::of(word.clone(), front, claim, manner));
+        if flight.is_some() {
+            self.require_traps(address)?;
+        }
+        if access == Access::Rwx && alias.is_none() && !writable {
+            self.unlock(&word)?;
+        }
+        let locked = AtomicBool::new(access == Access::RwxLazy);
+        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, granule, claim, flight, locked })
+    }
+
+    /// Checks that the word is code. Returns whether all of it can be written already.
+    fn look_at(&self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
+        let mut writable = true;
+        for address in [word.start, word.end.offset(-1)] {
+            let place = self.mappings.partition_point(|m| m.end <= address);
+            let mapping = self.mappings.get(place).filter(|m| m.contains(address));
+            let Some(mapping) = mapping else { return Err(AdoptError::Unmapped { address }) };
+            if !(mapping.read && mapping.execute) {
+                let path = mapping.path.clone();
+                return Err(AdoptError::NotCode { address, permissions: mapping.permissions(), path });
+            }
+            writable &= mapping.write;
+        }
+        Ok(writable)
+    }
+
+    /// Makes the pages of `word` writable, unless this survey did so for another site.
+    fn unlock(&mut self, word: &Range<CodeAddr>) -> Result<(), AdoptError> {
+        let pages = [word.start.align_down(PAGE), word.end.offset(-1).align_down(PAGE)];
+        if pages.iter().all(|page| self.unlocked.contains(page)) {
+            return Ok(());
+        }
+        access::unlock(self.policy.access, word).map_err(AdoptError::Refused)?;
+        self.unlocked.extend(pages);
+        Ok(())
+    }
+
+    fn require_traps(&mut self, address: CodeAddr) -> Result<(), AdoptError> {
+        if !self.traps_work {
+            trap::install().and_then(|()| trap::require_unblocked()).map_err(|why| AdoptError::Trap { address, why })?;
+            self.policy.barrier.prepare()?;
+            self.traps_work = true;
+        }
+        Ok(())
+    }
+}

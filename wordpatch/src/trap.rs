@@ -1,0 +1,189 @@
+//! What happens to a thread that runs into one of our traps.
+//!
+//! ```text
+//!   INT3 ── is there a flight whose front holds this address? ──────────────── no ──→ was the byte a trap that is gone? run it
+//!                │ yes                                                                 else it is foreign: the handler before us
+//!                ├── the old word's instruction here can be carried out ──→ done, behind it
+//!                └── it cannot ──→ finish the flight, or let whoever is finishing it go on; then run what is there
+//! ```
+//!
+//! So a thread never waits for a patcher that was stopped or killed: either it needs nobody, or it does the rest itself. The old
+//! instruction is the one that is carried out for as long as the front is trapped; what a thread sees of a patch is therefore
+//! old, old, …, new, new, and never old again.
+//!
+//! The kernel delivers `SIGTRAP` for INT3 with the instruction pointer behind it. Between the trap and the handler the flight may
+//! end; the ledger keeps its place for ever, so that the handler knows the trap for ours and runs what is there now.
+//!
+//! # Safety
+//!
+//! This module exists because a signal handler gets its thread's registers by pointer. It keeps to what a handler may do: no
+//! allocation, no lock that the interrupted code could hold, `errno` as it was.
+#![allow(unsafe_code)]
+
+use crate::addr::CodeAddr;
+use crate::effect;
+use crate::error::TrapError;
+use crate::flight::{self, Flight, Pace};
+use crate::ledger::{Phase, Quad};
+use crate::live;
+use crate::os::{
+    self, cpu,
+    threads::{self, Tid},
+};
+use crate::protocol::TRAP;
+use crate::sync::{AtomicU64, Ordering};
+use crate::ticks::Ticks;
+use std::time::Duration;
+
+mod chain;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use thread::Interrupted;
+
+/// Installs the trap handler in front of the program's own. Done by the first adoption that needs it; to be called again if
+/// the program replaced the handler since.
+pub fn install_trap_handler() -> Result<(), TrapError> {
+    install()
+}
+
+pub(crate) fn install() -> Result<(), TrapError> {
+    refuse_tracer()?;
+    crate::fork::prepare();
+    chain::install(on_trap)
+}
+
+fn refuse_tracer() -> Result<(), TrapError> {
+    match threads::tracer()? {
+        Some(tracer) => Err(TrapError::Traced { tracer }),
+        None => Ok(()),
+    }
+}
+
+/// How long a look at tracer and handler is good for: about ten milliseconds.
+const FRESH: Ticks = Ticks(1 << 25);
+
+/// When the latest good look was taken.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether traps still work, looked at anew every few milliseconds: the look costs as much as a barrier.
+pub(crate) fn check() -> Result<(), TrapError> {
+    let now = Ticks::now();
+    if now.since(Ticks(LOOKED.load(Ordering::Relaxed))) < FRESH {
+        return Ok(());
+    }
+    refuse_tracer()?;
+    if !chain::is_installed(on_trap)? {
+        return Err(TrapError::HandlerReplaced);
+    }
+    LOOKED.store(now.0, Ordering::Relaxed);
+    Ok(())
+}
+
+/// How often and how long apart a thread is looked at before it counts as blocking SIGTRAP: a thread that starts another one
+/// blocks everything for a moment.
+const LOOKS: u32 = 20;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// Refuses if a thread blocks SIGTRAP: the kernel kills a process whose thread traps with the signal blocked.
+pub(crate) fn require_unblocked() -> Result<(), TrapError> {
+    let mut blocked = blocking(|_| true)?;
+    for _ in 0..LOOKS {
+        if blocked.is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+        blocked = blocking(|thread| blocked.contains(&thread))?;
+    }
+    blocked.first().map_or(Ok(()), |&thread| Err(TrapError::Blocked { thread }))
+}
+
+/// The threads among those wanted that block SIGTRAP now.
+fn blocking(wanted: impl Fn(Tid) -> bool) -> Result<Vec<Tid>, TrapError> {
+    let mut blocking = Vec::new();
+    threads::each(|thread| {
+        if wanted(thread) && threads::blocks(thread, libc::SIGTRAP) == Some(true) {
+            blocking.push(thread);
+        }
+    })?;
+    Ok(blocking)
+}
+
+/// What to do with a thread that trapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It goes on as its registers say: its instruction was carried out, or is to be run again.
+    Resume,
+    /// The trap is not ours.
+    Foreign,
+}
+
+extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let errno = os::errno();
+    // SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t to a handler installed with SA_SIGINFO; (2) nobody else uses
+    // them before the handler returns.
+    let (code, verdict) = unsafe {
+        let mut thread = Interrupted::new(&mut *context.cast());
+        ((*info).si_code, judge(&mut thread))
+    };
+    // A signal that somebody sent, and a hardware breakpoint or single step, may find the thread behind a trap byte by chance.
+    let is_trap = code == libc::SI_KERNEL || code == libc::TRAP_BRKPT;
+    if !is_trap || verdict == Verdict::Foreign {
+        chain::pass_on(signal, info, context);
+    }
+    os::set_errno(errno);
+}
+
+/// Finds out whose the trap is, and serves it if it is ours.
+fn judge(thread: &mut Interrupted<'_>) -> Verdict {
+    let at = thread.trap();
+    let Some(quad) = flight::known_quad(at) else { return Verdict::Foreign };
+    loop {
+        let before = flights_so_far(quad);
+        // SAFETY: (1) the thread has just fetched this byte; the mapping is the adopter's to keep.
+        if unsafe { live::load_byte(at) } != TRAP {
+            thread.resume_at(at);
+            return Verdict::Resume;
+        }
+        let under_way = quad.flights().find(|flight| flight.traps(at) && flight.phase() != Phase::Idle);
+        match under_way {
+            Some(flight) => {
+                if let Some(verdict) = serve(flight, at, thread) {
+                    return verdict;
+                }
+            }
+            // The byte is a trap, no flight is under way, and none was in between: it belongs to the code.
+            None if flights_so_far(quad) == before => return Verdict::Foreign,
+            None => {}
+        }
+    }
+}
+
+/// How many flights began in this quad.
+fn flights_so_far(quad: &Quad<flight::Manner>) -> u64 {
+    quad.flights().map(Flight::number).sum()
+}
+
+/// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has to be looked at again.
+fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) -> Option<Verdict> {
+    let (number, old) = flight.replaced()?;
+    let skip = at.distance_from(flight.word.start) as usize;
+    if old.to_le_bytes()[skip] == TRAP {
+        // The program's own INT3, in a word that is being replaced.
+        return Some(Verdict::Foreign);
+    }
+    let mut code = [0; effect::LONGEST];
+    let carried_out = flight.decode(old, skip, &mut code).is_some_and(|instruction| {
+        let current = flight.replaced().is_some_and(|(now, _)| now == number);
+        current && effect::carry_out(instruction, at, thread, cpu::shadow_stack_pointer() != 0).is_ok()
+    });
+    if carried_out {
+        return Some(Verdict::Resume);
+    }
+    // An error leaves the flight to others; the thread looks again, and again, since it cannot go on.
+    if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
+        threads::give_way();
+    }
+    None
+}

@@ -1,0 +1,174 @@
+#![allow(unsafe_code)]
+
+use super::*;
+use crate::access::Window;
+use crate::protocol::{Layout, Step};
+use crate::specimen::{Laid, Specimen, policies};
+use crate::Policy;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Every specimen at every cut, under both orders.
+fn everywhere(mut test: impl FnMut(&Specimen, &Laid, &Policy)) {
+    for policy in policies() {
+        for specimen in Specimen::all() {
+            for front in 1..specimen.len() {
+                test(&specimen, &specimen.lay_out(front), &policy);
+            }
+        }
+    }
+}
+
+#[test]
+fn each_instruction_is_replaced_and_replaced_back_at_every_cut() {
+    everywhere(|specimen, laid, policy| {
+        let site = laid.adopt(Layout::One, policy);
+        for _ in 0..3 {
+            assert_eq!(laid.run(), specimen.returns[0], "{}", specimen.name);
+            // SAFETY: (1) a specimen's words replace each other.
+            unsafe { site.patch(laid.new) }.unwrap();
+            assert_eq!((laid.run(), site.read()), (specimen.returns[1], laid.new), "{}", specimen.name);
+            // SAFETY: as above.
+            unsafe { site.patch(laid.old) }.unwrap();
+        }
+    });
+}
+
+/// Stops a patch after every single store and barrier and runs the function there.
+fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&str)) {
+    let site = laid.adopt(Layout::One, policy);
+    let (word, alias, access, _, flight) = site.parts();
+    let flight = flight.unwrap();
+    look("before");
+    flight.claim().unwrap();
+    look("claimed");
+    flight.prepare(alias, laid.new);
+    look("prepared");
+    let window = Window::open(access, std::iter::once(word)).unwrap();
+    flight.trap(&window).unwrap();
+    look("trapped, busy");
+    flight.set_phase(Phase::Trapped);
+    look("trapped");
+    let mut phase = Phase::Trapped;
+    while phase != Phase::Idle {
+        assert!(flight.seize(phase));
+        look("seized");
+        policy.barrier.pass().unwrap();
+        look("behind the barrier");
+        for &step in flight.manner.plan.leg(usize::from(phase == Phase::Backed)) {
+            if step == Step::Back {
+                flight.write(&window, Step::Back, laid.new.to_u64()).unwrap();
+                look("back written, busy");
+            }
+        }
+        flight.stores_of_leg(phase, &window).unwrap();
+        phase = flight.phase();
+        if phase != Phase::Idle {
+            look("backed");
+        }
+    }
+}
+
+#[test]
+fn executers_go_on_wherever_the_patcher_is_stopped() {
+    everywhere(|specimen, laid, policy| {
+        stop_between_all_steps(laid, policy, |place| {
+            for _ in 0..2 {
+                assert_eq!(laid.run(), specimen.returns[0], "{} {place}", specimen.name);
+            }
+        });
+        assert_eq!(laid.run(), specimen.returns[1], "{}", specimen.name);
+    });
+}
+
+#[test]
+fn a_patch_that_nobody_finishes_leaves_the_old_instruction_working() {
+    let mut trapped = 0;
+    everywhere(|specimen, laid, policy| {
+        let site = laid.adopt(Layout::One, policy);
+        // SAFETY: (1) a specimen's words replace each other.
+        let pending = unsafe { site.start(laid.new) }.unwrap();
+        if pending.phase() == Phase::Idle {
+            // All that changes lies on one side of the boundary.
+            return;
+        }
+        trapped += 1;
+        std::mem::forget(pending);
+        assert_eq!(laid.run(), specimen.returns[0]);
+        // Whoever comes later can take it up.
+        site.resume().unwrap().finish().unwrap();
+        assert_eq!(laid.run(), specimen.returns[1]);
+    });
+    assert!(trapped > 20, "only {trapped} patches needed a trap");
+}
+
+#[test]
+fn an_instruction_that_cannot_be_carried_out_is_finished_by_who_needs_it() {
+    let specimen = Specimen::obscure();
+    for policy in policies() {
+        for front in 1..specimen.len() {
+            let laid = specimen.lay_out(front);
+            let site = laid.adopt(Layout::One, &policy);
+            // SAFETY: (1) a specimen's words replace each other.
+            let pending = unsafe { site.start(laid.new) }.unwrap();
+            assert_eq!(laid.run(), specimen.returns[1], "the thread that trapped finished the patch");
+            assert_eq!(pending.phase(), Phase::Idle);
+            pending.finish().unwrap();
+        }
+    }
+}
+
+#[test]
+fn several_instructions_in_one_word_are_carried_out_one_by_one() {
+    let specimen = Specimen::several();
+    for policy in policies() {
+        for front in 1..specimen.len() {
+            let laid = specimen.lay_out(front);
+            let site = laid.adopt(Layout::Any, &policy);
+            // SAFETY: (1) a specimen's words replace each other.
+            let pending = unsafe { site.start(laid.new) }.unwrap();
+            assert_eq!(laid.run(), specimen.returns[0], "{front} bytes in front");
+            pending.finish().unwrap();
+            assert_eq!(laid.run(), specimen.returns[1]);
+        }
+    }
+}
+
+#[test]
+fn executers_on_other_threads_see_old_then_new_and_never_old_again() {
+    let specimen = &Specimen::all()[1];
+    let laid = &specimen.lay_out(2);
+    let site = laid.adopt(Layout::One, &Policy::new().unwrap());
+    let (stop, runs) = (&AtomicBool::new(false), &AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let executers = [(), ()].map(|()| {
+            scope.spawn(move || {
+                let mut seen_new = false;
+                while !stop.load(Ordering::Relaxed) {
+                    let returned = laid.run();
+                    assert!(specimen.returns.contains(&returned), "torn: returned {returned}");
+                    assert!(!seen_new || returned == specimen.returns[1], "old after new");
+                    seen_new |= returned == specimen.returns[1];
+                    runs.fetch_add(1, Ordering::Relaxed);
+                }
+                seen_new
+            })
+        });
+        let wait_for_runs = || {
+            let target = runs.load(Ordering::Relaxed) + 1000;
+            while runs.load(Ordering::Relaxed) < target {
+                std::thread::yield_now();
+            }
+        };
+        wait_for_runs();
+        // SAFETY: (1) a specimen's words replace each other.
+        let pending = unsafe { site.start(laid.new) }.unwrap();
+        wait_for_runs();
+        pending.finish().unwrap();
+        wait_for_runs();
+        stop.store(true, Ordering::Relaxed);
+        for executer in executers {
+            executer.join().unwrap();
+        }
+    });
+    assert_eq!(laid.run(), specimen.returns[1]);
+}

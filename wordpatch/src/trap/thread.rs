@@ -1,0 +1,88 @@
+//! The registers and the stack of the thread that a signal interrupted.
+
+use crate::addr::CodeAddr;
+use crate::effect::{Machine, Register};
+use crate::live::Width;
+
+/// An interrupted thread, through what the kernel saved of it and will put back.
+pub(super) struct Interrupted<'a> {
+    registers: &'a mut [libc::greg_t; 23],
+}
+
+impl<'a> Interrupted<'a> {
+    pub(super) fn new(context: &'a mut libc::ucontext_t) -> Self {
+        Self { registers: &mut context.uc_mcontext.gregs }
+    }
+
+    /// The address of the one-byte trap that the thread has just executed.
+    pub(super) fn trap(&self) -> CodeAddr {
+        CodeAddr::new(self.registers[libc::REG_RIP as usize] as usize).offset(-1)
+    }
+
+    /// Lets the thread go on at `address`.
+    pub(super) fn resume_at(&mut self, address: CodeAddr) {
+        self.registers[libc::REG_RIP as usize] = address.get() as libc::greg_t;
+    }
+}
+
+/// Where the kernel keeps each register, by its number in an encoding.
+const PLACES: [libc::c_int; 16] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+];
+
+impl Machine for Interrupted<'_> {
+    fn register(&self, register: Register) -> u64 {
+        self.registers[PLACES[register as usize] as usize] as u64
+    }
+
+    fn set_register(&mut self, register: Register, value: u64) {
+        self.registers[PLACES[register as usize] as usize] = value as libc::greg_t;
+    }
+
+    fn flags(&self) -> u64 {
+        self.registers[libc::REG_EFL as usize] as u64
+    }
+
+    fn set_flags(&mut self, flags: u64) {
+        self.registers[libc::REG_EFL as usize] = flags as libc::greg_t;
+    }
+
+    fn load(&self, address: u64, width: Width) -> u64 {
+        let at = address as *const u8;
+        // SAFETY: (1) the thread's own next instruction reads these bytes: if they cannot be read, it faults here as it would have
+        // there.
+        unsafe {
+            match width {
+                Width::One => at.read_volatile().into(),
+                Width::Two => at.cast::<u16>().read_unaligned().into(),
+                Width::Four => at.cast::<u32>().read_unaligned().into(),
+                Width::Eight => at.cast::<u64>().read_unaligned(),
+            }
+        }
+    }
+
+    fn store(&mut self, address: u64, value: u64) {
+        // SAFETY: (1) the thread's own next instruction writes these bytes; (2) they lie below its stack pointer, and the kernel put
+        // the signal's frame below the red zone or on another stack, so they are not ours.
+        unsafe { (address as *mut u64).write_unaligned(value) };
+    }
+
+    fn set_instruction_pointer(&mut self, address: CodeAddr) {
+        self.resume_at(address);
+    }
+}
