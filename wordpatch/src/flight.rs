@@ -17,6 +17,7 @@ use crate::barrier::{Barrier, BarrierError};
 use crate::effect;
 use crate::error::PatchError;
 use crate::granule::Granule;
+use crate::atlas::Atlas;
 use crate::ledger::{self, Phase, Quad};
 use crate::live::{self, Width};
 use crate::os::pages::PAGE;
@@ -25,7 +26,6 @@ use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
 use crate::sync::Ordering;
 use crate::ticks::Ticks;
 use crate::word::Word;
-use std::sync::OnceLock;
 
 /// How a flight is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,34 +40,21 @@ pub(crate) struct Manner {
 pub(crate) type Flight = ledger::Flight<Manner>;
 
 /// The quads of this process.
-static LEDGER: [OnceLock<Box<[Quad<Manner>]>>; 24] = [const { OnceLock::new() }; 24];
+static LEDGER: Atlas<Quad<Manner>> = Atlas::new();
 
 /// The quad that holds `address`, if it is in the ledger. Usable in a signal handler.
 pub(crate) fn known_quad(address: CodeAddr) -> Option<&'static Quad<Manner>> {
-    let key = address.align_down(8).get();
-    for segment in &LEDGER {
-        if let Ok(answer) = ledger::find(segment.get()?, key) {
-            return answer;
-        }
-    }
-    None
+    LEDGER.find(address.align_down(8).get())
 }
 
 /// The quad that holds `address`, entered if it is new.
 pub(crate) fn quad(address: CodeAddr) -> &'static Quad<Manner> {
-    let key = address.align_down(8).get();
-    let segments = LEDGER.iter().enumerate().map(|(n, segment)| {
-        segment.get_or_init(|| (0..ledger::segment_len(n)).map(|_| Quad::new()).collect()) as &'static [Quad<Manner>]
-    });
-    let mut slots = segments.map(|slots| ledger::enter(slots, key));
-    // Twenty-four segments hold four thousand million quads: more than all executable memory of any process has.
-    slots.find_map(|slot| slot).expect("a segment with room")
+    LEDGER.enter(address.align_down(8).get())
 }
 
 /// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
 pub(crate) fn land_all() {
-    let slots = LEDGER.iter().map_while(OnceLock::get).flat_map(|segment| segment.iter());
-    for quad in slots {
+    for quad in LEDGER.iter() {
         for flight in quad.flights().filter(|flight| flight.phase() != Phase::Idle) {
             flight.land_alone();
         }

@@ -6,10 +6,8 @@
 //! its grace entry: it tells the handler that a trap at this address was ours.
 //!
 //! ```text
-//!   ledger   [ quad | quad | · | quad | … ]      open addressing by address, doubling segments
-//!                │
-//!                ├── held      one bit for each byte in flight
-//!                └── flights → flight → flight   those whose front lies in this quad
+//!   quad ├── held      one bit for each byte in flight
+//!        └── flights → flight → flight   those whose front lies in this quad
 //! ```
 //!
 //! Two flights overlap exactly if they want the same bit. A word touches at most two quads and takes the lower first, so of
@@ -18,14 +16,9 @@
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
 use crate::addr::CodeAddr;
+use crate::atlas::Entry;
 use crate::sync::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
-
-/// How many slots a key may be moved on before the next segment is tried.
-const REACH: usize = 16;
-
-/// Slots of the first segment; each further one has twice as many.
-const FIRST: usize = 256;
 
 /// An aligned quadword of code that a trapped word has touched.
 #[derive(Debug)]
@@ -38,11 +31,17 @@ pub(crate) struct Quad<X: 'static> {
     flights: AtomicPtr<Flight<X>>,
 }
 
-impl<X: PartialEq> Quad<X> {
-    pub(crate) fn new() -> Self {
+impl<X> Entry for Quad<X> {
+    fn vacant() -> Self {
         Self { key: AtomicUsize::new(0), held: AtomicU32::new(0), flights: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
+    fn key(&self) -> &AtomicUsize {
+        &self.key
+    }
+}
+
+impl<X: PartialEq> Quad<X> {
     /// Takes all bytes of `mask`, or none.
     fn take(&self, mask: u32) -> bool {
         let mut held = self.held.load(Ordering::Relaxed);
@@ -305,37 +304,4 @@ impl<X: PartialEq> Claim<X> {
     pub(crate) fn is_held(&self) -> bool {
         self.low.0.holds(self.low.1) || self.high.is_some_and(|(high, above)| high.holds(above))
     }
-}
-
-/// Looks for `key` among the slots of one segment. `Ok` with its slot or with nothing if it is not in the ledger; `Err` if
-/// only a later segment can tell.
-pub(crate) fn find<X>(slots: &[Quad<X>], key: usize) -> Result<Option<&Quad<X>>, ()> {
-    for slot in reach(slots, key) {
-        match slot.key.load(Ordering::Acquire) {
-            0 => return Ok(None),
-            found if found == key => return Ok(Some(slot)),
-            _ => {}
-        }
-    }
-    Err(())
-}
-
-/// The slot of `key` in one segment, taken if it is new; nothing if only a later segment has room.
-pub(crate) fn enter<X>(slots: &[Quad<X>], key: usize) -> Option<&Quad<X>> {
-    reach(slots, key).find(|slot| match slot.key.compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => true,
-        Err(found) => found == key,
-    })
-}
-
-/// The slots in which `key` may lie, in the order in which they are tried. Keys never leave, so the order is the same for ever.
-fn reach<X>(slots: &[Quad<X>], key: usize) -> impl Iterator<Item = &Quad<X>> {
-    let spread = (key >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-    let reach = REACH.min(slots.len());
-    (0..reach).map(move |i| &slots[(spread + i) & (slots.len() - 1)])
-}
-
-/// The number of slots in segment `n`.
-pub(crate) const fn segment_len(n: usize) -> usize {
-    FIRST << n
 }

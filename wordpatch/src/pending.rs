@@ -60,6 +60,16 @@ impl Pending<'_> {
         }
     }
 
+    /// Lets the completion thread work on it while this value goes on to stand for it.
+    pub(crate) fn leave_to_background(&self) {
+        if let Some((flight, number)) = self.under_way
+            && flight.number() == number
+            && flight.phase() != Phase::Idle
+        {
+            completion::enqueue(flight);
+        }
+    }
+
     fn go_on(&mut self, pace: Pace) -> Result<Phase, PatchError> {
         let Some((flight, number)) = self.under_way else { return Ok(Phase::Idle) };
         let outcome = if flight.number() == number { flight.proceed(pace) } else { Ok(Phase::Idle) };

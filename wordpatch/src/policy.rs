@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::barrier::{Barrier, BarrierError};
+use crate::calibration::Calibration;
 use crate::granule::Granule;
 use crate::vendor::FetchOrder;
 
@@ -29,5 +30,14 @@ impl Policy {
         })
     }
 
-    // PAPER
+    /// The literature's protocol: whole cache lines are trusted, and both waits are of the calibrated T_max. Known to tear; for
+    /// comparison only. `None` if the calibration found no T_max at all.
+    pub fn paper(calibration: &Calibration) -> Option<Self> {
+        Some(Self {
+            granule: Granule::LINE,
+            order: FetchOrder::Any,
+            barrier: Barrier::Wait(calibration.tmax?),
+            access: Access::default(),
+        })
+    }
 }

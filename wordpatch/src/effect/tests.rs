@@ -173,8 +173,8 @@ fn a_shadow_stack_refuses_calls_and_returns_and_nothing_else() {
 }
 
 #[test]
-fn what_vendors_disagree_on_is_unknown() {
-    let unknown: [&[u8]; 12] = [
+fn what_vendors_disagree_on_or_leave_open_is_unknown() {
+    let unknown: [&[u8]; 13] = [
         &[0x66, 0xe8, 1, 2, 3, 4],
         &[0x66, 0xe9, 1, 2, 3, 4],
         &[0x66, 0xeb, 1],
@@ -184,6 +184,7 @@ fn what_vendors_disagree_on_is_unknown() {
         &[0x66, 0xff, 0x25, 1, 2, 3, 4],
         &[0x66, 0xc3],
         &[0x66, 0xc2, 8, 0],
+        &[0xf2, 0xf3, 0xc3],
         &[0x66, 0x66, 0x48, 0xe8, 1, 2, 3, 4],
         &[0xf0, 0x85, 0xc0],
         &[0x67, 0xe3, 1],

@@ -1,0 +1,2 @@
+//! draft
+pub mod storm;

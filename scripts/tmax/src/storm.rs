@@ -1,0 +1,167 @@
+//! The storm range: code that is toggled while others execute it, and a count of everything that came of it.
+//!
+//! ```
+//! use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Target};
+//!
+//! let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before: 2 })?;
+//! let recipe = Recipe::unprotected();
+//! match Storm::new() {
+//!     Ok(storm) => {
+//!         let tally = storm.adversary(Adversary::FlushBack).run(&target, Budget::toggles(1000), |to| {
+//!             recipe.follow(&target, to).unwrap();
+//!         })?;
+//!         println!("{} of {} toggles were torn", tally.torn, tally.counted);
+//!     }
+//!     Err(reason) => println!("SKIPPED: {reason}"),
+//! }
+//! # Ok::<(), wordpatch::os::OsError>(())
+//! ```
+//!
+//! - A [`Target`] is a word of a [`Shape`] whose every mixture of old and new bytes has an [`Outcome`] of its own.
+//! - A [`Crew`] of executers runs it in a tight loop and classifies what it ran.
+//! - A [`Storm`] toggles it by a method, which is a closure: a [`Recipe`], a patch site, whatever is to be tried.
+//! - An [`Adversary`] makes lines cold, threads sleep and signals arrive.
+//! - A [`Tally`] counts a toggle only if an executer was seen at work right before it: a storm beside sleeping threads shows
+//!   nothing.
+
+mod adversary;
+mod crew;
+mod recipe;
+mod shape;
+pub mod shot;
+mod tally;
+mod target;
+
+pub use adversary::Adversary;
+pub use crew::{Crew, Directions, Log, Seated, Seating, SeatingError};
+pub use recipe::{Act, Recipe};
+pub use shape::{Face, Outcome, Shape};
+pub use tally::Tally;
+pub use target::{Placement, Target};
+
+pub(crate) use adversary::Chance;
+use std::time::{Duration, Instant};
+use wordpatch::os::{OsError, threads};
+
+/// When a storm is over. Every limit ends it; it ends on the old face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    toggles: u64,
+    time: Duration,
+    torn: u64,
+}
+
+impl Budget {
+    /// After so many counted toggles, or a minute.
+    pub fn toggles(toggles: u64) -> Self {
+        Self { toggles, time: Duration::from_secs(60), torn: u64::MAX }
+    }
+
+    /// After so much time.
+    pub fn time(time: Duration) -> Self {
+        Self { toggles: u64::MAX, time, torn: u64::MAX }
+    }
+
+    /// Also after so much time.
+    #[must_use]
+    pub fn within(self, time: Duration) -> Self {
+        Self { time: self.time.min(time), ..self }
+    }
+
+    /// Also after so many torn toggles.
+    #[must_use]
+    pub fn until_torn(self, torn: u64) -> Self {
+        Self { torn, ..self }
+    }
+}
+
+/// How often the patcher looks at an executer's counter before it gives its time slice away.
+const PATIENCE: u32 = 4_000;
+
+/// The conditions of a storm.
+#[derive(Clone, Debug)]
+pub struct Storm {
+    seating: Seating,
+    executers: usize,
+    adversary: Adversary,
+    seed: u64,
+}
+
+impl Storm {
+    /// One executer and no adversary.
+    pub fn new() -> Result<Self, SeatingError> {
+        Ok(Self { seating: Seating::new()?, executers: 1, adversary: Adversary::None, seed: 0x9e37_79b9_7f4a_7c15 })
+    }
+
+    /// So many executers. More than there are processors left take turns.
+    #[must_use]
+    pub fn executers(self, executers: usize) -> Self {
+        Self { executers, ..self }
+    }
+
+    /// This adversary.
+    #[must_use]
+    pub fn adversary(self, adversary: Adversary) -> Self {
+        Self { adversary, ..self }
+    }
+
+    /// Other random moments.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Toggles `target` by `method` until the budget is spent.
+    pub fn run(&self, target: &Target, budget: Budget, method: impl FnMut(Face)) -> Result<Tally, OsError> {
+        self.run_all(&[target], budget, method)
+    }
+
+    /// The same with several targets, which `method` toggles together and executers run in turn.
+    ///
+    /// # Panics
+    /// If there is no target, or the processor cannot play the adversary (see [`Adversary::is_possible`]).
+    pub fn run_all(&self, targets: &[&Target], budget: Budget, mut method: impl FnMut(Face)) -> Result<Tally, OsError> {
+        assert!(!targets.is_empty(), "a storm needs a target");
+        assert!(self.adversary.is_possible(), "this processor cannot play {:?}", self.adversary);
+        self.adversary.prepare()?;
+        let _seat = self.seating.take_patchers_seat()?;
+        let others = self.adversary.threads(self.seating.all.len());
+        let disturb = |crew: &Crew, over: &_| self.adversary.disturb(crew, over);
+        let lead = |crew: &Crew| self.lead(crew, targets, budget, &mut method);
+        let (tally, log) = Crew::with(&self.seating, targets, self.executers, (others, disturb), lead)?;
+        Ok(Tally { log, ..tally })
+    }
+
+    /// The patcher's part.
+    fn lead(&self, crew: &Crew, targets: &[&Target], budget: Budget, method: &mut impl FnMut(Face)) -> Tally {
+        let mut chance = Chance::new(self.seed);
+        let mut tally = Tally::default();
+        let mut to = Face::New;
+        let end = Instant::now() + budget.time;
+        let mut wrong = 0;
+        loop {
+            let beside = crew.comes_by(PATIENCE);
+            // What came of the toggle before was published before an executer came by.
+            let wrong_now = crew.wrong();
+            tally.torn += u64::from(wrong_now != wrong);
+            wrong = wrong_now;
+            let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
+            // The clock is slower than a toggle: it is asked now and then.
+            let late = (tally.counted + tally.uncounted) % 32 == 0 && Instant::now() >= end;
+            if to == Face::New && (spent || late) {
+                break;
+            }
+            targets.iter().for_each(|target| self.adversary.provoke(target, &mut chance));
+            crew.announce(to);
+            method(to);
+            to = to.other();
+            if beside {
+                tally.counted += 1;
+            } else {
+                tally.uncounted += 1;
+                threads::give_way();
+            }
+        }
+        tally
+    }
+}

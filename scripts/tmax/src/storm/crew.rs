@@ -1,0 +1,300 @@
+//! The crew: threads that execute targets in a tight loop and keep count of what they ran.
+//!
+//! The patcher's thread is kept on the first processor of the process, executers on the others in turn. What an executer counts
+//! is published after every round, so that the patcher can tell whether anybody was executing between two toggles.
+
+use super::shape::{Face, Outcome};
+use super::shot::{self, OnTrap};
+use super::target::Target;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use wordpatch::os::{
+    OsError,
+    affinity::{self, Cpu},
+    threads::{self, Tid},
+};
+
+/// Who runs where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seating {
+    /// The patcher's processor.
+    pub patcher: Cpu,
+    /// Those of the executers, taken in turn.
+    pub executers: Vec<Cpu>,
+    /// All that the process may run on.
+    pub all: Vec<Cpu>,
+}
+
+/// Only one processor: nothing is executed while something else is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SeatingError {
+    /// There is nobody to run beside.
+    #[error("only processor {0} may be used: two threads have to run at once; give this process two (taskset -c 0,1 …)")]
+    Alone(Cpu),
+    /// The kernel did not say.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+impl Seating {
+    /// The patcher on the first processor, everybody else on the others.
+    pub fn new() -> Result<Self, SeatingError> {
+        let all = affinity::allowed()?;
+        match all.as_slice() {
+            [] => Err(OsError { call: "sched_getaffinity", errno: libc::ESRCH }.into()),
+            [only] => Err(SeatingError::Alone(*only)),
+            [patcher, executers @ ..] => {
+                Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() })
+            }
+        }
+    }
+
+    /// Keeps the calling thread where the patcher belongs until the result is dropped.
+    pub fn take_patchers_seat(&self) -> Result<Seated<'_>, OsError> {
+        affinity::keep_to(&[self.patcher])?;
+        Ok(Seated(self))
+    }
+}
+
+/// The patcher's seat, taken.
+#[must_use = "the thread is kept on its processor only while this lives"]
+#[derive(Debug)]
+pub struct Seated<'a>(&'a Seating);
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        // What was allowed once is allowed again; if not, the thread stays on a processor that it may use.
+        let _ = affinity::keep_to(&self.0.all);
+    }
+}
+
+/// How many classes of outcome are counted.
+const CLASSES: usize = 6;
+
+fn class(outcome: Outcome) -> usize {
+    match outcome {
+        Outcome::Old => 0,
+        Outcome::New => 1,
+        Outcome::Off => 2,
+        Outcome::Between => 3,
+        Outcome::Torn { .. } => 4,
+        Outcome::Stray => 5,
+    }
+}
+
+/// What one executer tells the others, on lines of its own.
+///
+/// | field | meaning | who may change it |
+/// |---|---|---|
+/// | `thread` | its id, zero before it has begun | the executer |
+/// | `rounds` | how often it has executed all targets | the executer |
+/// | `wrong` | how many outcomes were torn or stray | the executer |
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Post {
+    thread: AtomicI32,
+    rounds: AtomicU64,
+    wrong: AtomicU64,
+}
+
+/// The executers at work.
+#[derive(Debug)]
+pub struct Crew {
+    posts: Vec<Post>,
+    over: AtomicBool,
+    /// Whether the latest toggle leads to the new face; changed by the patcher before its first store.
+    to_new: AtomicBool,
+}
+
+/// What executers have run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    classes: [u64; CLASSES],
+    /// Torn outcomes: which target, which bytes were of its new face, how often.
+    pub torn: BTreeMap<(usize, u8), u64>,
+    /// How the torn words were put together.
+    pub directions: Directions,
+}
+
+/// Which way torn words were put together, as seen from the toggle that was under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Directions {
+    /// The front as it was before, the back as it is afterwards: bytes fetched before outlived the wait.
+    pub stale_front: u64,
+    /// The front as it is afterwards, the back as it was before.
+    pub stale_back: u64,
+    /// Any other mixture.
+    pub scattered: u64,
+}
+
+impl Directions {
+    fn note(&mut self, target: &Target, from_new: u8, to: Face) {
+        let differing = target.shape().differing();
+        let front = differing & ((1u16 << target.front()) - 1) as u8;
+        let after = if to == Face::New { from_new } else { differing & !from_new };
+        match after {
+            after if after == differing & !front => self.stale_front += 1,
+            after if after == front => self.stale_back += 1,
+            _ => self.scattered += 1,
+        }
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.stale_front += other.stale_front;
+        self.stale_back += other.stale_back;
+        self.scattered += other.scattered;
+    }
+}
+
+impl Log {
+    /// How often an outcome of this class was seen; torn ones are all of one class.
+    pub fn count(&self, outcome: Outcome) -> u64 {
+        self.classes[class(outcome)]
+    }
+
+    /// All executions.
+    pub fn executions(&self) -> u64 {
+        self.classes.iter().sum()
+    }
+
+    /// Those that were torn or stray.
+    pub fn wrong(&self) -> u64 {
+        self.classes[4] + self.classes[5]
+    }
+
+    fn add(&mut self, outcome: Outcome, (index, target): (usize, &Target), to: Face) {
+        self.classes[class(outcome)] += 1;
+        if let Outcome::Torn { from_new } = outcome {
+            *self.torn.entry((index, from_new)).or_default() += 1;
+            self.directions.note(target, from_new, to);
+        }
+    }
+
+    /// Adds what others have run.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.directions.merge(other.directions);
+        self.classes.iter_mut().zip(other.classes).for_each(|(sum, n)| *sum += n);
+        for (key, n) in other.torn {
+            *self.torn.entry(key).or_default() += n;
+        }
+    }
+}
+
+impl Crew {
+    fn new(size: usize) -> Self {
+        Self { posts: (0..size).map(|_| Post::default()).collect(), over: AtomicBool::new(false), to_new: AtomicBool::new(false) }
+    }
+
+    /// Announces the toggle that follows, for those who find something torn.
+    #[inline]
+    pub(super) fn announce(&self, to: Face) {
+        self.to_new.store(to == Face::New, Ordering::Relaxed);
+    }
+
+    /// How far all executers together have come.
+    #[inline]
+    pub fn rounds(&self) -> u64 {
+        self.posts.iter().map(|post| post.rounds.load(Ordering::Relaxed)).sum()
+    }
+
+    /// How many wrong outcomes they have seen so far.
+    #[inline]
+    pub fn wrong(&self) -> u64 {
+        self.posts.iter().map(|post| post.wrong.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Waits until an executer has begun and finished a round, for `patience` spins at most. Tells whether one has.
+    #[inline]
+    pub fn comes_by(&self, patience: u32) -> bool {
+        // One round may be half over already: its outcome was fetched before.
+        let enough = self.rounds() + 2;
+        for _ in 0..patience {
+            if self.rounds() >= enough {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        false
+    }
+
+    /// The executers that have begun.
+    pub fn threads(&self) -> impl Iterator<Item = Tid> {
+        self.posts.iter().map(|post| Tid(post.thread.load(Ordering::Relaxed))).filter(|tid| tid.0 != 0)
+    }
+
+    /// Runs `lead` while `size` executers, and `others` threads that run `other`, are at work; then stops them.
+    pub(crate) fn with<T>(
+        seating: &Seating,
+        targets: &[&Target],
+        size: usize,
+        (others, other): (usize, impl Fn(&Self, &AtomicBool) + Sync),
+        lead: impl FnOnce(&Self) -> T,
+    ) -> Result<(T, Log), OsError> {
+        let crew = Self::new(size);
+        std::thread::scope(|scope| {
+            // Stops the crew also when `lead` panics: the scope waits for its threads.
+            struct Over<'a>(&'a AtomicBool);
+            impl Drop for Over<'_> {
+                fn drop(&mut self) {
+                    self.0.store(true, Ordering::Relaxed);
+                }
+            }
+            let over = Over(&crew.over);
+            let executers: Vec<_> = crew
+                .posts
+                .iter()
+                .zip(seating.executers.iter().cycle())
+                .map(|(post, cpu)| scope.spawn(|| execute(targets, post, &crew, *cpu)))
+                .collect();
+            for cpu in seating.all.iter().cycle().take(others) {
+                let (crew, other) = (&crew, &other);
+                scope.spawn(move || {
+                    // Elsewhere it disturbs less, but it disturbs.
+                    let _ = affinity::keep_to(&[*cpu]);
+                    other(crew, &crew.over);
+                });
+            }
+            while crew.threads().count() < size && !executers.iter().any(std::thread::ScopedJoinHandle::is_finished) {
+                threads::give_way();
+            }
+            let result = lead(&crew);
+            drop(over);
+            let mut log = Log::default();
+            for executer in executers {
+                match executer.join() {
+                    Ok(part) => log.merge(part?),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            Ok((result, log))
+        })
+    }
+}
+
+/// What an executer does.
+fn execute(targets: &[&Target], post: &Post, crew: &Crew, cpu: Cpu) -> Result<Log, OsError> {
+    affinity::keep_to(&[cpu])?;
+    post.thread.store(threads::current().0, Ordering::Relaxed);
+    shot::with_stand(&crew.over, OnTrap::Retry, || {
+        let mut log = Log::default();
+        let mut rounds = 0;
+        while !crew.over.load(Ordering::Relaxed) {
+            for (i, target) in targets.iter().enumerate() {
+                let shot = target.fire();
+                match target.outcome(&shot) {
+                    Outcome::Old => log.classes[Face::Old as usize] += 1,
+                    Outcome::New => log.classes[Face::New as usize] += 1,
+                    _ if shot.ended() => {}
+                    outcome => {
+                        let to = if crew.to_new.load(Ordering::Relaxed) { Face::New } else { Face::Old };
+                        log.add(outcome, (i, target), to);
+                        post.wrong.store(log.wrong(), Ordering::Relaxed);
+                    }
+                }
+            }
+            rounds += 1;
+            post.rounds.store(rounds, Ordering::Relaxed);
+        }
+        Ok(log)
+    })
+}

@@ -1,0 +1,212 @@
+//! One shot: a call of code under test that comes back whatever happens.
+//!
+//! ```text
+//!   fire ── armed: where to come back to ── call ── lead-in, word, ret ── disarmed: four registers
+//!                     ▲                                  │
+//!                     └── SIGILL, SIGSEGV, SIGBUS ───────┘  rip, rsp as armed, rax = FAULT
+//! ```
+//!
+//! While it is armed, a trap is taken for one of a protocol under test: the executer tries again until the byte is no trap any more
+//! (or the storm is over), as the literature's handler does. A program that has a handler of its own installs it after
+//! [`prepare`], and then decides itself.
+//!
+//! # Safety
+//!
+//! This module exists to run code whose bytes are being changed, and to recover from what comes of that. The code it runs is its
+//! callers'; the handlers touch the interrupted thread's registers only while that thread is inside of [`fire`].
+#![allow(unsafe_code)]
+
+use std::arch::asm;
+use std::cell::{Cell, UnsafeCell};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use wordpatch::CodeAddr;
+use wordpatch::os::{OsError, signals};
+
+/// The registers after a shot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shot {
+    /// rax.
+    pub rax: u64,
+    /// rcx.
+    pub rcx: u64,
+    /// rdx.
+    pub rdx: u64,
+    /// rsi.
+    pub rsi: u64,
+}
+
+/// What rax holds after a fault.
+const FAULT: u64 = 0xfa17_fa17_fa17_fa17;
+
+/// What rax holds after a shot that was inside a trap when the storm ended.
+const ENDED: u64 = 0xe0d0_e0d0_e0d0_e0d0;
+
+impl Shot {
+    /// Whether it was broken off because the storm is over.
+    pub(super) fn ended(&self) -> bool {
+        self.rax == ENDED
+    }
+}
+
+/// What a thread does about a trap in the code it fires at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTrap {
+    /// Executes the place again, until it is no trap any more.
+    Retry,
+    /// Goes on behind it: what a handler that has nothing to do costs.
+    GoOn,
+}
+
+/// Where a thread comes back to. `armed[1]` is zero while it is outside of [`fire`].
+struct Stand {
+    armed: UnsafeCell<[u64; 2]>,
+    over: Cell<*const AtomicBool>,
+    on_trap: Cell<OnTrap>,
+}
+
+thread_local! {
+    // Constant and without a destructor: reading it in a handler is a plain load.
+    static STAND: Stand = const {
+        Stand { armed: UnsafeCell::new([0; 2]), over: Cell::new(std::ptr::null()), on_trap: Cell::new(OnTrap::Retry) }
+    };
+}
+
+/// Runs `body`, in which this thread may [`fire`]. A trap that is met after `over` was set ends the shot.
+pub(super) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
+    struct Leave;
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            STAND.with(|stand| stand.over.set(std::ptr::null()));
+        }
+    }
+    let _leave = Leave;
+    STAND.with(|stand| {
+        stand.over.set(over);
+        stand.on_trap.set(on_trap);
+    });
+    body()
+}
+
+/// Calls `entry` and returns its registers.
+///
+/// # Safety
+/// 1. [`prepare`] has succeeded. 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or
+/// faults, and neither writes memory nor changes a callee-saved register.
+#[inline]
+pub(super) unsafe fn fire(entry: CodeAddr) -> Shot {
+    let armed = STAND.with(|stand| stand.armed.get());
+    let (rax, rcx, rdx, rsi);
+    // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3) where the handler resumes,
+    // rsp is what it was here, and all registers that the convention lets a callee change are given up.
+    unsafe {
+        asm!(
+            "lea r11, [rip + 2f]",
+            "mov qword ptr [r12], rsp",
+            "mov qword ptr [r12 + 8], r11",
+            "call rdi",
+            "2:",
+            "mov qword ptr [r12 + 8], 0",
+            in("r12") armed,
+            inout("rdi") entry.get() => _,
+            out("rax") rax,
+            out("rcx") rcx,
+            out("rdx") rdx,
+            out("rsi") rsi,
+            clobber_abi("sysv64"),
+        );
+    }
+    Shot { rax, rcx, rdx, rsi }
+}
+
+/// The actions that were installed before ours.
+static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
+
+/// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go where they went before.
+pub(super) fn prepare() -> Result<(), OsError> {
+    let installed = BEFORE.get_or_init(|| {
+        let install = |signal, handler| {
+            // SAFETY: (1) the handlers read thread-local cells, change the interrupted context, and call nothing that allocates or
+            // locks.
+            unsafe { signals::install(signal, handler, 0).map(|before| (signal, before)) }
+        };
+        Ok([
+            install(libc::SIGILL, on_fault)?,
+            install(libc::SIGSEGV, on_fault)?,
+            install(libc::SIGBUS, on_fault)?,
+            install(libc::SIGTRAP, on_trap)?,
+        ])
+    });
+    installed.as_ref().map(drop).map_err(|&error| error)
+}
+
+/// Where the interrupted thread comes back to, if it is inside a shot.
+fn armed() -> Option<[u64; 2]> {
+    // SAFETY: (1) the array is written only by the interrupted thread itself, which stands still.
+    let armed = STAND.with(|stand| unsafe { stand.armed.get().read_volatile() });
+    (armed[1] != 0).then_some(armed)
+}
+
+/// The registers of the interrupted thread.
+///
+/// # Safety
+/// `context` is what the kernel passed to a handler that has not returned.
+unsafe fn registers<'a>(context: *mut libc::c_void) -> &'a mut [libc::greg_t; 23] {
+    // SAFETY: (1) the caller.
+    unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs }
+}
+
+fn come_back(registers: &mut [libc::greg_t; 23], [rsp, rip]: [u64; 2], rax: u64) {
+    registers[libc::REG_RSP as usize] = rsp as i64;
+    registers[libc::REG_RIP as usize] = rip as i64;
+    registers[libc::REG_RAX as usize] = rax as i64;
+}
+
+extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    match armed() {
+        // SAFETY: (1) the kernel's own context.
+        Some(armed) => come_back(unsafe { registers(context) }, armed, FAULT),
+        None => pass_on(signal, info, context),
+    }
+}
+
+extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let Some(armed) = armed() else { return pass_on(signal, info, context) };
+    // SAFETY: (1) the kernel's own context.
+    let registers = unsafe { registers(context) };
+    STAND.with(|stand| {
+        // SAFETY: (1) set by `with_stand`, whose borrow outlives every shot; null outside of it, where nothing is armed.
+        let over = unsafe { stand.over.get().as_ref() }.is_some_and(|over| over.load(Ordering::Relaxed));
+        match stand.on_trap.get() {
+            _ if over => come_back(registers, armed, ENDED),
+            OnTrap::Retry => registers[libc::REG_RIP as usize] -= 1,
+            OnTrap::GoOn => {}
+        }
+    });
+}
+
+/// Does what would have been done without us.
+fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let before = BEFORE.get().and_then(|b| b.as_ref().ok()).and_then(|b| b.iter().find(|(s, _)| *s == signal));
+    match before {
+        Some((_, action)) if action.sa_sigaction > libc::SIG_IGN && action.sa_flags & libc::SA_SIGINFO != 0 => {
+            // SAFETY: (1) installed with SA_SIGINFO, so it is a function of three arguments; (2) they are the kernel's own.
+            unsafe { std::mem::transmute::<usize, signals::Handler>(action.sa_sigaction)(signal, info, context) }
+        }
+        // The instruction is executed again and meets the default action.
+        _ => {
+            if signal == libc::SIGTRAP {
+                // SAFETY: (1) the kernel's own context.
+                unsafe { registers(context)[libc::REG_RIP as usize] -= 1 };
+            }
+            let default = libc::sigaction {
+                sa_sigaction: libc::SIG_DFL,
+                sa_mask: signals::empty(),
+                sa_flags: 0,
+                sa_restorer: None,
+            };
+            // SAFETY: (1) the default action runs no code of ours.
+            let _ = unsafe { signals::replace(signal, &default) };
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The atlas: a map from addresses that is only ever added to, read without a lock by anybody, a signal handler included.
+//!
+//! ```text
+//!   segment 0   [ entry | entry | · | entry | … ]     an address has a few places in each segment, tried in order;
+//!   segment 1   [ · | entry | … ]                     each segment is twice as long as the one before
+//! ```
+//!
+//! An entry is taken by putting its key into the first of its places that is free. Keys never leave, so the places of a key are
+//! tried in the same order for ever: a free place ends the search, and two threads that enter one key meet at the same entry.
+
+use crate::sync::{AtomicUsize, Ordering};
+use std::sync::OnceLock;
+
+/// How many places an address has in each segment.
+const PLACES: usize = 16;
+
+/// Entries of the first segment.
+const FIRST: usize = 256;
+
+/// What an atlas holds.
+pub(crate) trait Entry {
+    /// An entry that nobody has taken.
+    fn vacant() -> Self;
+
+    /// Its key; zero while it is vacant. Set once, by the atlas.
+    fn key(&self) -> &AtomicUsize;
+}
+
+/// A map from keys, which are not zero, to entries.
+#[derive(Debug)]
+pub(crate) struct Atlas<E> {
+    segments: [OnceLock<Box<[E]>>; 24],
+}
+
+impl<E: Entry + 'static> Atlas<E> {
+    pub(crate) const fn new() -> Self {
+        Self { segments: [const { OnceLock::new() }; 24] }
+    }
+
+    /// The entry of `key`, if it was entered. Usable in a signal handler.
+    pub(crate) fn find(&self, key: usize) -> Option<&E> {
+        for segment in self.segments() {
+            if let Search::Ended(entry) = find(segment, key) {
+                return entry;
+            }
+        }
+        None
+    }
+
+    /// The entry of `key`, entered if it is new.
+    pub(crate) fn enter(&self, key: usize) -> &E {
+        let segments = self.segments.iter().enumerate().map(|(n, segment)| {
+            segment.get_or_init(|| std::iter::repeat_with(E::vacant).take(FIRST << n).collect())
+        });
+        let mut entries = segments.map(|segment| enter(segment, key));
+        // Twenty-four segments hold four thousand million keys, more than there is executable memory in any process.
+        entries.find_map(|entry| entry).expect("a segment with room")
+    }
+
+    /// All entries, vacant ones too.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &E> {
+        self.segments().flatten()
+    }
+
+    fn segments(&self) -> impl Iterator<Item = &[E]> {
+        self.segments.iter().map_while(|segment| segment.get().map(|entries| &**entries))
+    }
+}
+
+/// What looking through one segment told.
+enum Search<'a, E> {
+    /// This is the entry, or there is none in any segment.
+    Ended(Option<&'a E>),
+    /// All places are taken by others: the next segment has to be asked.
+    Full,
+}
+
+fn find<E: Entry>(segment: &[E], key: usize) -> Search<'_, E> {
+    for entry in places(segment, key) {
+        // Acquire pairs with the exchange in `enter`.
+        match entry.key().load(Ordering::Acquire) {
+            0 => return Search::Ended(None),
+            found if found == key => return Search::Ended(Some(entry)),
+            _ => {}
+        }
+    }
+    Search::Full
+}
+
+/// The entry of `key` in one segment, taken if it is new; nothing if all its places are taken by others.
+pub(crate) fn enter<E: Entry>(segment: &[E], key: usize) -> Option<&E> {
+    places(segment, key).find(|entry| match entry.key().compare_exchange(0, key, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => true,
+        Err(found) => found == key,
+    })
+}
+
+fn places<E>(segment: &[E], key: usize) -> impl Iterator<Item = &E> {
+    let spread = (key >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    let places = PLACES.min(segment.len());
+    (0..places).map(move |i| &segment[(spread + i) & (segment.len() - 1)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    impl Entry for AtomicUsize {
+        fn vacant() -> Self {
+            Self::new(0)
+        }
+
+        fn key(&self) -> &AtomicUsize {
+            self
+        }
+    }
+
+    #[test]
+    fn every_key_that_was_entered_is_found_and_no_other() {
+        let atlas: Atlas<AtomicUsize> = Atlas::new();
+        let keys = |n: usize| n * 8 + 0x7f00_0000_0000;
+        for n in 0..20_000 {
+            assert!(std::ptr::eq(atlas.enter(keys(n)), atlas.enter(keys(n))));
+        }
+        assert!((0..20_000).all(|n| atlas.find(keys(n)).is_some()));
+        assert!((20_000..40_000).all(|n| atlas.find(keys(n)).is_none()));
+    }
+
+    #[test]
+    fn threads_that_enter_the_same_keys_meet_at_the_same_entries() {
+        let atlas: &Atlas<AtomicUsize> = &Atlas::new();
+        let places = std::thread::scope(|scope| {
+            let enter_all = || (1..3000).map(|n| std::ptr::from_ref(atlas.enter(n * 8)) as usize).collect::<Vec<_>>();
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(enter_all)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect::<HashSet<_>>()
+        });
+        assert_eq!(places.len(), 1);
+        assert_eq!(atlas.iter().filter(|entry| entry.load(Ordering::Relaxed) != 0).count(), 2999);
+    }
+}

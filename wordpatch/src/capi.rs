@@ -1,0 +1,261 @@
+//! The C interface: `include/wordpatch.h`, one to one.
+//!
+//! A C caller names a site by its address. The first call adopts it, under the policy that the environment asks for, and keeps it
+//! until [`wordpatch_forget`]; later calls find it without a lock. What went wrong is told by [`wordpatch_last_error`], for
+//! each thread its own.
+//!
+//! # Safety
+//!
+//! This module exists because C knows nothing of lifetimes and promises. Every function is as safe as its caller keeps what the
+//! header asks for.
+#![allow(unsafe_code)]
+
+use crate::addr::CodeAddr;
+use crate::atlas::{Atlas, Entry};
+use crate::config::Config;
+use crate::effect;
+use crate::error::{AdoptError, PatchError};
+use crate::ledger::Phase;
+use crate::live;
+use crate::pending::Pending;
+use crate::policy::Policy;
+use crate::protocol::Layout;
+use crate::site::PatchSite;
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::word::Word;
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+
+/// A site that a C caller has named.
+struct Named {
+    key: AtomicUsize,
+    /// Null until it is adopted, and when it was forgotten.
+    site: AtomicPtr<PatchSite>,
+    /// What was started and not finished.
+    pending: Mutex<Option<Pending<'static>>>,
+}
+
+impl Entry for Named {
+    fn vacant() -> Self {
+        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: Mutex::new(None) }
+    }
+
+    fn key(&self) -> &AtomicUsize {
+        &self.key
+    }
+}
+
+static SITES: Atlas<Named> = Atlas::new();
+
+/// User addresses leave the topmost byte of a key to the length.
+const LENGTH_SHIFT: u32 = 56;
+
+/// Why a call failed, for its thread.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Config(&'static str),
+    #[error("{0}")]
+    Adopt(#[from] AdoptError),
+    #[error("{0}")]
+    Patch(#[from] PatchError),
+    #[error("the bytes to put at {0} are given by a null pointer")]
+    NoBytes(CodeAddr),
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Replaces the eight bytes at `address` by `value` and returns when every thread that comes by executes them.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wordpatch_patch(address: *mut c_void, value: u64) -> bool {
+    // SAFETY: (1) the caller.
+    answer(|| unsafe { patch(address, Word::from_u64(value, 8)) })
+}
+
+/// The same for `len` bytes, one to eight.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wordpatch_patch_bytes(address: *mut c_void, bytes: *const c_void, len: usize) -> bool {
+    // SAFETY: (1) the caller.
+    answer(|| unsafe { patch(address, word(address, bytes, len)?) })
+}
+
+/// Starts to replace the eight bytes at `address` by `value`, without waiting.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wordpatch_start_patch(address: *mut c_void, value: u64) -> bool {
+    // SAFETY: (1) the caller.
+    answer(|| unsafe { start(address, Word::from_u64(value, 8)) })
+}
+
+/// The same for `len` bytes, one to eight.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wordpatch_start_patch_bytes(address: *mut c_void, bytes: *const c_void, len: usize) -> bool {
+    // SAFETY: (1) the caller.
+    answer(|| unsafe { start(address, word(address, bytes, len)?) })
+}
+
+/// Finishes the patch that was started at `address`.
+#[unsafe(no_mangle)]
+pub extern "C" fn wordpatch_finish_patch(address: *mut c_void) -> bool {
+    answer(|| {
+        let pending = pending_at(address).and_then(|named| named.pending.lock().take());
+        Ok(pending.ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?.finish()?)
+    })
+}
+
+/// Lets the completion thread finish it; [`wordpatch_finish_patch`] then waits for that.
+#[unsafe(no_mangle)]
+pub extern "C" fn wordpatch_finish_in_background(address: *mut c_void) -> bool {
+    answer(|| {
+        let named = pending_at(address).ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?;
+        if let Some(pending) = &*named.pending.lock() {
+            pending.leave_to_background();
+        }
+        Ok(())
+    })
+}
+
+/// Whether a patch that was started at `address` is not over yet.
+#[unsafe(no_mangle)]
+pub extern "C" fn wordpatch_is_pending(address: *mut c_void) -> bool {
+    let pending = |named: &Named| named.pending.lock().as_ref().is_some_and(|pending| pending.phase() != Phase::Idle);
+    pending_at(address).is_some_and(pending)
+}
+
+/// Finishes what is pending in `[address, address + len)` and forgets the sites there: their code is about to go.
+#[unsafe(no_mangle)]
+pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
+    let range = address as usize..(address as usize).saturating_add(len);
+    let _ = catch_unwind(|| {
+        for named in SITES.iter() {
+            let at = named.key.load(Ordering::Acquire) & ((1 << LENGTH_SHIFT) - 1);
+            if range.contains(&at) {
+                drop(named.pending.lock().take());
+                // The site itself stays: another thread may be looking at it.
+                named.site.store(std::ptr::null_mut(), Ordering::Release);
+            }
+        }
+    });
+}
+
+/// What the latest call that failed on this thread says, in one line; empty before the first. Valid until the next failure on
+/// this thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn wordpatch_last_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+/// Runs `act`, keeps its failure for [`wordpatch_last_error`], and never unwinds into C.
+fn answer(act: impl FnOnce() -> Result<(), Failure>) -> bool {
+    let failure = match catch_unwind(AssertUnwindSafe(act)) {
+        Ok(Ok(())) => return true,
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_) => "wordpatch broke one of its own invariants; please report this".to_owned(),
+    };
+    let text = CString::new(failure.replace('\0', " ")).unwrap_or_default();
+    // After the thread's own data is gone there is nobody left to ask.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
+    false
+}
+
+unsafe fn word(address: *mut c_void, bytes: *const c_void, len: usize) -> Result<Option<Word>, Failure> {
+    if bytes.is_null() {
+        return Err(Failure::NoBytes(CodeAddr::from_ptr(address)));
+    }
+    if !(1..=8).contains(&len) {
+        return Err(AdoptError::Length { address: CodeAddr::from_ptr(address), len }.into());
+    }
+    // SAFETY: (1) the caller gives `len` readable bytes.
+    Ok(Word::new(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }))
+}
+
+unsafe fn patch(address: *mut c_void, word: Option<Word>) -> Result<(), Failure> {
+    let Some(word) = word else { unreachable!("lengths were checked") };
+    // SAFETY: (1) the caller.
+    let (named, site) = unsafe { named(address, word.len())? };
+    if named.pending.lock().is_some() {
+        return Err(PatchError::Contended { address: site.address() }.into());
+    }
+    // SAFETY: (1) the caller.
+    Ok(unsafe { site.patch(word) }?)
+}
+
+unsafe fn start(address: *mut c_void, word: Option<Word>) -> Result<(), Failure> {
+    let Some(word) = word else { unreachable!("lengths were checked") };
+    // SAFETY: (1) the caller.
+    let (named, site) = unsafe { named(address, word.len())? };
+    let mut pending = named.pending.lock();
+    if pending.is_some() {
+        return Err(PatchError::Contended { address: site.address() }.into());
+    }
+    // SAFETY: (1) the caller.
+    *pending = Some(unsafe { site.start(word) }?);
+    Ok(())
+}
+
+/// The site of `len` bytes at `address`, adopted if it is new.
+unsafe fn named(address: *mut c_void, len: usize) -> Result<(&'static Named, &'static PatchSite), Failure> {
+    let at = CodeAddr::from_ptr(address);
+    if at.get() >> LENGTH_SHIFT != 0 {
+        return Err(AdoptError::Unmapped { address: at }.into());
+    }
+    let key = at.get() | len << LENGTH_SHIFT;
+    let named = SITES.enter(key);
+    // SAFETY: (1) null or a site that was leaked below.
+    if let Some(site) = unsafe { named.site.load(Ordering::Acquire).as_ref() } {
+        return Ok((named, site));
+    }
+    // SAFETY: (1) the caller.
+    let site: &'static PatchSite = Box::leak(Box::new(unsafe { adopt(at, len)? }));
+    let place = std::ptr::from_ref(site).cast_mut();
+    // If another thread was faster, two sites of the same bytes are as good as one.
+    let _ = named.site.compare_exchange(std::ptr::null_mut(), place, Ordering::AcqRel, Ordering::Relaxed);
+    Ok((named, site))
+}
+
+unsafe fn adopt(at: CodeAddr, len: usize) -> Result<PatchSite, Failure> {
+    static POLICY: OnceLock<Result<Policy, String>> = OnceLock::new();
+    let policy = POLICY.get_or_init(|| {
+        let policy = Config::from_env().and_then(|config| config.policy());
+        policy.map_err(|error| error.to_string())
+    });
+    let policy = policy.as_ref().map_err(|error| Failure::Config(error))?;
+    // SAFETY: (1) the caller; `Layout::Any` promises nothing about the bytes.
+    let site = unsafe { PatchSite::adopt(at, len, Layout::Any, policy) };
+    let several = matches!(site, Err(AdoptError::SeveralInstructions { .. }));
+    // SAFETY: (1) the adoption above found the bytes readable before it looked at the layout.
+    if several && unsafe { is_one_instruction(at, len) } {
+        // SAFETY: (1) the caller: what replaces it begins instructions at the same places.
+        return Ok(unsafe { PatchSite::adopt(at, len, Layout::One, policy) }?);
+    }
+    Ok(site?)
+}
+
+/// Whether the bytes are the beginning of, or all of, one instruction that we know.
+unsafe fn is_one_instruction(at: CodeAddr, len: usize) -> bool {
+    // SAFETY: (1) the caller.
+    let bytes = unsafe { live::load(at, len) }.to_le_bytes();
+    effect::decode(at, &bytes[..len]).is_some_and(|instruction| instruction.len() == len)
+}
+
+/// The entry at `address` with something pending, of whatever length.
+fn pending_at(address: *mut c_void) -> Option<&'static Named> {
+    let keys = (1..=8).map(|len: usize| address as usize | len << LENGTH_SHIFT);
+    keys.filter_map(|key| SITES.find(key)).find(|named| named.pending.lock().is_some())
+}
