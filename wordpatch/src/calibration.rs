@@ -1,50 +1,93 @@
-//! What `tmax` found out about one machine, as a file that it writes and we read.
+//! The calibration file: what `tmax` measured on one machine.
 //!
 //! ```toml
-//! date = "2026-11-20T22:00:00Z"
-//! granule = 32            # bytes that fetch was never seen to tear
-//! tmax = 100              # ticks; the longest wait seen to fail with hot lines, plus one step; absent if none was found
-//! failed_waits = [0, 100] # ticks; every wait that was seen to fail under any adversary
+//! format = 1
+//! date = "2026-11-20T22:40:00Z"
 //!
-//! [machine]
+//! [machine]               # a calibration is valid on this one only
 //! vendor = "AuthenticAMD"
-//! family = 25
-//! …
+//! # family, model, stepping, microcode, hypervisor, kernel
+//!
+//! [granule]
+//! bytes = 16
+//! toggles = 250000        # how often a store within it was tried and not seen torn, at the offset tried least
+//!
+//! [tmax]
+//! hot = 100               # absent if the longest wait failed
+//!
+//! [[tmax.failed]]         # waits that were seen to fail
+//! case = "cold"
+//! wait = 2000
+//! torn = 3
+//! toggles = 120000
 //! ```
 //!
-//! A calibration holds for the machine it was made on and for no other; [`Calibration::load`] refuses it elsewhere. Nothing in it is
-//! used unless the user asks for it: the default granule is the documented one, and no wait is known to be safe.
+//! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier need no measurement.
 
 use crate::granule::Granule;
-use crate::os::cpu;
+use crate::os::{cpu, replace::Replacement};
 use crate::ticks::Ticks;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// What a calibration is valid for.
+/// What `tmax` measured on one machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Calibration {
+    /// Where.
+    pub machine: Machine,
+    /// When, as RFC 3339 writes it.
+    pub date: String,
+    /// The largest block within which no store was seen torn.
+    pub granule: Granule,
+    /// How many toggles that rests on, at the offset that was tried least: a rate below three in so many is not excluded.
+    pub granule_toggles: u64,
+    /// The literature's T_max: the shortest wait from which on no toggle of hot lines was seen torn. What was not seen may still
+    /// happen; `None` if the longest wait failed.
+    pub tmax: Option<Ticks>,
+    /// The waits that were seen to fail.
+    pub failed: Vec<FailedWait>,
+}
+
+/// A wait that was seen to fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedWait {
+    /// Under which circumstances.
+    pub case: String,
+    /// How many ticks were waited.
+    pub wait: u64,
+    /// In how many toggles something torn was executed.
+    pub torn: u64,
+    /// Of how many.
+    pub toggles: u64,
+}
+
+/// What a calibration depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// The maker of the processor, as CPUID spells it.
+    /// The processor's maker.
     pub vendor: String,
-    /// Its family.
+    /// The processor's family.
     pub family: u32,
     /// Its model.
     pub model: u32,
     /// Its stepping.
     pub stepping: u32,
-    /// Its microcode, or `unknown`.
-    pub microcode: String,
-    /// The hypervisor's signature, or `none`.
-    pub hypervisor: String,
+    /// The revision of its microcode, as the kernel prints it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microcode: Option<String>,
+    /// The hypervisor, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
     /// The kernel's release.
     pub kernel: String,
 }
 
 impl Machine {
-    /// This machine.
+    /// This one.
     pub fn here() -> Self {
         let (family, model, stepping) = cpu::signature();
         Self {
@@ -52,257 +95,337 @@ impl Machine {
             family,
             model,
             stepping,
-            microcode: cpu::microcode().unwrap_or_else(|| "unknown".to_owned()),
-            hypervisor: cpu::hypervisor().unwrap_or_else(|| "none".to_owned()),
+            microcode: cpu::microcode(),
+            hypervisor: cpu::hypervisor(),
             kernel: cpu::kernel(),
         }
     }
 
-    /// The first key in which `other` differs, with both values.
+    /// Its keys, in words.
+    fn keys(&self) -> [(&'static str, String); 7] {
+        let or_none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".to_owned());
+        [
+            ("vendor", self.vendor.clone()),
+            ("family", self.family.to_string()),
+            ("model", self.model.to_string()),
+            ("stepping", self.stepping.to_string()),
+            ("microcode", or_none(&self.microcode)),
+            ("hypervisor", or_none(&self.hypervisor)),
+            ("kernel", self.kernel.clone()),
+        ]
+    }
+
+    /// The first key in which `other` differs: its name, its value here, its value there.
     fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        let keys = |m: &Self| {
-            [
-                ("vendor", m.vendor.clone()),
-                ("family", m.family.to_string()),
-                ("model", m.model.to_string()),
-                ("stepping", m.stepping.to_string()),
-                ("microcode", m.microcode.clone()),
-                ("hypervisor", m.hypervisor.clone()),
-                ("kernel", m.kernel.clone()),
-            ]
-        };
-        let pairs = keys(self).into_iter().zip(keys(other));
-        pairs.filter(|(a, b)| a != b).map(|((key, a), (_, b))| (key, a, b)).next()
+        let pairs = self.keys().into_iter().zip(other.keys());
+        pairs.into_iter().find(|(here, there)| here != there).map(|((key, here), (_, there))| (key, here, there))
     }
 }
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { vendor, family, model, stepping, microcode, hypervisor, kernel } = self;
-        write!(f, "{vendor} family {family} model {model} stepping {stepping}, microcode {microcode}, ")?;
-        write!(f, "hypervisor {hypervisor}, Linux {kernel}")
+        let words = self.keys().map(|(key, value)| format!("{key} {value}"));
+        f.write_str(&words.join(", "))
     }
 }
 
-/// What was found out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Calibration {
-    /// When, as RFC 3339 writes it.
-    pub date: String,
-    /// Where.
-    pub machine: Machine,
-    /// The largest block that fetch was never seen to tear.
-    pub granule: Granule,
-    /// The literature's T_max: the shortest wait from which on no failure was seen with hot lines. Not a proof of anything.
-    pub tmax: Option<Ticks>,
-    /// Every wait that was seen to fail, under whatever adversary.
-    pub failed_waits: Vec<Ticks>,
-}
-
-/// The file, before its numbers are checked.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    date: String,
-    granule: usize,
-    tmax: Option<u64>,
-    failed_waits: Vec<u64>,
-    machine: Machine,
-}
-
-/// Why a calibration cannot be used.
+/// Why there is no calibration to use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
 pub enum CalibrationError {
-    /// There is no home directory to look in.
-    #[error("neither XDG_CONFIG_HOME nor HOME is set; name the file with WORDPATCH_CALIBRATION")]
+    /// Neither a configuration directory nor a home directory is known.
+    #[error("no place for a calibration: neither XDG_CONFIG_HOME nor HOME is set")]
     NoPath,
     /// The file cannot be read or written.
-    #[error("{path}: {why}")]
+    #[error("{}: {}", .path.display(), io::Error::from_raw_os_error(*.errno))]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
-        why: String,
+        /// What the kernel answered.
+        errno: i32,
     },
     /// The file is no calibration.
-    #[error("{path} is damaged: {why}")]
+    #[error("{}:{line}: {why}; run tmax again", .path.display())]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong, with the line.
+        /// The line, from one.
+        line: usize,
+        /// What is wrong with it.
         why: String,
     },
-    /// The calibration was made elsewhere.
-    #[error("{path} was made on another machine and is ignored: its {key} is {found}, here it is {expected}")]
-    Elsewhere {
-        /// Which.
+    /// The file was written on another machine, or before its kernel or microcode was changed.
+    #[error("{}: measured on another machine ({key} is {found}, here {expected}); run tmax again", .path.display())]
+    OtherMachine {
+        /// The file.
         path: PathBuf,
-        /// In what the machines differ.
+        /// What differs.
         key: &'static str,
-        /// The value here.
+        /// Its value here.
         expected: String,
-        /// The value there.
+        /// Its value in the file.
         found: String,
     },
 }
 
+/// No calibration is larger.
+const LARGEST: u64 = 1 << 20;
+
 impl Calibration {
-    /// Where `tmax` puts it for this user.
+    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
     pub fn default_path() -> Option<PathBuf> {
-        let set = |key| std::env::var_os(key).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let config = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")));
-        config.map(|config| config.join("fastinst").join("tmax.toml"))
+        // A relative path in XDG_CONFIG_HOME is to be ignored (XDG Base Directory Specification).
+        let directory = |key| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))?;
+        Some(base.join("fastinst").join("tmax.toml"))
     }
 
-    /// Reads a calibration of this machine.
+    /// Reads `path` and makes sure that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
-        let text = std::fs::read_to_string(path).map_err(|error| failed(path, &error))?;
-        let calibration = Self::parse(&text).map_err(|why| CalibrationError::Damaged { path: path.into(), why })?;
+        let mut contents = Vec::new();
+        std::fs::File::open(path)
+            .and_then(|file| file.take(LARGEST).read_to_end(&mut contents))
+            .map_err(|error| at(path, &error))?;
+        let calibration = Self::parse(&contents).map_err(|Flaw { line, why }| CalibrationError::Damaged {
+            path: path.to_owned(),
+            line,
+            why,
+        })?;
         match Machine::here().difference(&calibration.machine) {
             None => Ok(calibration),
-            Some((key, expected, found)) => Err(CalibrationError::Elsewhere { path: path.into(), key, expected, found }),
+            Some((key, expected, found)) => Err(CalibrationError::OtherMachine { path: path.to_owned(), key, expected, found }),
         }
     }
 
-    fn parse(text: &str) -> Result<Self, String> {
-        // The library's message names line and column, over several lines; ours is one.
-        let one_line = |error: toml::de::Error| {
-            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            format!("line {line}: {}", error.message().replace('\n', " "))
+    /// Puts it into `path`, as a whole or not at all.
+    pub fn save(&self, path: &Path) -> Result<(), CalibrationError> {
+        let replaced = Replacement::begin(path).and_then(|replacement| replacement.finish(self.to_toml().as_bytes()));
+        replaced.map_err(|error| at(path, &error))
+    }
+
+    /// As the file has it.
+    pub fn to_toml(&self) -> String {
+        let layout = Layout {
+            format: FORMAT,
+            date: self.date.clone(),
+            machine: self.machine.clone(),
+            granule: GranuleTable { bytes: self.granule.bytes(), toggles: self.granule_toggles },
+            tmax: TmaxTable { hot: self.tmax.map(|Ticks(ticks)| ticks), failed: self.failed.clone() },
         };
-        let file: File = toml::from_str(text).map_err(one_line)?;
-        let granule = Granule::new(file.granule).filter(|&granule| granule != Granule::BYTE);
+        // Strings and numbers below 2⁶³ always have a TOML form: see the test.
+        let body = toml::to_string(&layout).unwrap_or_default();
+        format!("# What tmax measured on this machine. It is used only where it is asked for.\n{body}")
+    }
+
+    fn parse(contents: &[u8]) -> Result<Self, Flaw> {
+        let line_of = |at: usize| 1 + contents[..at.min(contents.len())].iter().filter(|&&b| b == b'\n').count();
+        if contents.len() as u64 == LARGEST {
+            return Err(Flaw { line: 1, why: "larger than any calibration".to_owned() });
+        }
+        let text = std::str::from_utf8(contents)
+            .map_err(|error| Flaw { line: line_of(error.valid_up_to()), why: "not UTF-8".to_owned() })?;
+        let Layout { format, date, machine, granule, tmax } = toml::from_str(text).map_err(|error| {
+            let line = line_of(error.span().map_or(0, |span| span.start));
+            Flaw { line, why: error.message().replace('\n', ", ") }
+        })?;
+        let flaw = |key: &str, why: String| {
+            let line = text.lines().position(|line| line.trim_start().starts_with(key)).map_or(1, |line| line + 1);
+            Err(Flaw { line, why })
+        };
+        if format != FORMAT {
+            return flaw("format", format!("format {format} is not known, only {FORMAT} is"));
+        }
+        let Some(measured) = Granule::new(granule.bytes) else {
+            return flaw("bytes", format!("a granule of {} bytes does not exist", granule.bytes));
+        };
         Ok(Self {
-            date: file.date,
-            machine: file.machine,
-            granule: granule.ok_or_else(|| format!("granule = {} is none of 8, 16, 32 and 64", file.granule))?,
-            tmax: file.tmax.map(Ticks),
-            failed_waits: file.failed_waits.into_iter().map(Ticks).collect(),
+            machine,
+            date,
+            granule: measured,
+            granule_toggles: granule.toggles,
+            tmax: tmax.hot.map(Ticks),
+            failed: tmax.failed,
         })
     }
-
-    /// Writes it, whole or not at all.
-    pub fn save(&self, path: &Path) -> Result<(), CalibrationError> {
-        let file = File {
-            date: self.date.clone(),
-            granule: self.granule.bytes(),
-            tmax: self.tmax.map(|ticks| ticks.0),
-            failed_waits: self.failed_waits.iter().map(|ticks| ticks.0).collect(),
-            machine: self.machine.clone(),
-        };
-        let text = toml::to_string(&file).map_err(|error| failed(path, &std::io::Error::other(error)))?;
-        replace_file(path, text.as_bytes()).map_err(|error| failed(path, &error))
-    }
 }
 
-fn failed(path: &Path, error: &std::io::Error) -> CalibrationError {
-    CalibrationError::File { path: path.into(), why: error.to_string() }
-}
-
-/// Puts `contents` where `path` is in one step: whoever reads it sees the file before or the file after.
-fn replace_file(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(directory)?;
-    let name = path.file_name().ok_or(std::io::ErrorKind::InvalidInput)?;
-    let draft = directory.join(format!(".{}.{}", name.to_string_lossy(), std::process::id()));
-    let written = std::fs::File::create_new(&draft).and_then(|mut file| {
-        file.write_all(contents)?;
-        file.sync_all()?;
-        std::fs::rename(&draft, path)
+fn at(path: &Path, error: &io::Error) -> CalibrationError {
+    let errno = error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::IsADirectory => libc::EISDIR,
+        io::ErrorKind::InvalidFilename => libc::EINVAL,
+        _ => libc::EIO,
     });
-    if written.is_err() {
-        // The draft is ours, and the error above is the one to tell.
-        let _ = std::fs::remove_file(&draft);
-    }
-    written
+    CalibrationError::File { path: path.to_owned(), errno }
+}
+
+/// Where a file is no calibration, and why.
+struct Flaw {
+    line: usize,
+    why: String,
+}
+
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layout {
+    format: u32,
+    date: String,
+    machine: Machine,
+    granule: GranuleTable,
+    tmax: TmaxTable,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GranuleTable {
+    bytes: usize,
+    toggles: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TmaxTable {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hot: Option<u64>,
+    #[serde(default)]
+    failed: Vec<FailedWait>,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn example() -> Calibration {
+    fn sample() -> Calibration {
         Calibration {
-            date: "2026-11-20T22:00:00Z".to_owned(),
             machine: Machine::here(),
-            granule: Granule::new(32).unwrap(),
+            date: "2026-11-20T22:40:00Z".to_owned(),
+            granule: Granule::new(16).unwrap(),
+            granule_toggles: 250_000,
             tmax: Some(Ticks(100)),
-            failed_waits: vec![Ticks(0), Ticks(2500)],
+            failed: vec![FailedWait { case: "cold".to_owned(), wait: 2000, torn: 3, toggles: 120_000 }],
         }
     }
 
-    /// A directory of this test's own, removed when it is over.
+    /// A file that is gone when the test is over.
     struct Scratch(PathBuf);
 
     impl Scratch {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("wordpatch-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
+        fn with(name: &str, contents: &[u8]) -> Self {
+            let path = std::env::temp_dir().join(format!("wordpatch-calibration-{name}-{}", std::process::id()));
+            std::fs::write(&path, contents).unwrap();
             Self(path)
         }
     }
 
     impl Drop for Scratch {
         fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn flaw(name: &str, contents: &[u8]) -> (usize, String) {
+        let file = Scratch::with(name, contents);
+        match Calibration::load(&file.0) {
+            Err(CalibrationError::Damaged { path, line, why }) if path == file.0 => (line, why),
+            other => panic!("{name}: {other:?}"),
         }
     }
 
     #[test]
-    fn what_is_saved_is_loaded_and_nothing_else_is_left() {
-        let scratch = Scratch::new("saved");
-        let path = scratch.0.join("new").join("tmax.toml");
-        for tmax in [Some(Ticks(100)), None] {
-            let calibration = Calibration { tmax, ..example() };
-            calibration.save(&path).unwrap();
-            assert_eq!(Calibration::load(&path), Ok(calibration));
+    fn what_is_saved_is_loaded_again() {
+        for calibration in [sample(), Calibration { tmax: None, failed: Vec::new(), ..sample() }] {
+            let file = Scratch::with("saved", b"something else");
+            calibration.save(&file.0).unwrap();
+            assert_eq!(Calibration::load(&file.0), Ok(calibration));
         }
-        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
     }
 
     #[test]
-    fn a_calibration_from_elsewhere_is_refused_by_what_differs() {
-        let scratch = Scratch::new("elsewhere");
-        let path = scratch.0.join("tmax.toml");
-        let machine = Machine { stepping: Machine::here().stepping + 1, ..Machine::here() };
-        Calibration { machine, ..example() }.save(&path).unwrap();
+    fn a_file_that_is_not_there_is_named_with_its_errno() {
+        let path = std::env::temp_dir().join("wordpatch-no-such-calibration");
         let error = Calibration::load(&path).unwrap_err();
-        assert!(matches!(error, CalibrationError::Elsewhere { key: "stepping", .. }), "{error}");
+        assert_eq!(error, CalibrationError::File { path, errno: libc::ENOENT });
+        assert!(error.to_string().contains("No such file"));
+        let error = sample().save(Path::new("/nowhere/at/all")).unwrap_err();
+        assert!(matches!(error, CalibrationError::File { errno: libc::ENOENT, .. }));
+        assert!(matches!(Calibration::load(Path::new("/")), Err(CalibrationError::File { errno: libc::EISDIR, .. })));
+        assert!(matches!(sample().save(Path::new("/")), Err(CalibrationError::File { .. })));
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_or_written_is_named() {
-        for error in [
-            Calibration::load(Path::new("/nonexistent/tmax.toml")).unwrap_err(),
-            example().save(Path::new("/proc/tmax.toml")).unwrap_err(),
-        ] {
-            assert!(matches!(error, CalibrationError::File { .. }) && error.to_string().contains("tmax.toml"), "{error}");
+    fn a_damaged_file_is_told_line_and_reason() {
+        let whole = sample().to_toml();
+        assert_eq!(flaw("empty", b"").1, "missing field `format`");
+        assert_eq!(flaw("binary", b"format = 1\n\xff"), (2, "not UTF-8".to_owned()));
+        assert_eq!(flaw("syntax", b"format = 1\ndate =\n").0, 2);
+        let line = |key: &str| 1 + whole.lines().position(|l| l.starts_with(key)).unwrap();
+        let future = whole.replace("format = 1", "format = 2");
+        assert_eq!(flaw("future", future.as_bytes()), (line("format"), "format 2 is not known, only 1 is".to_owned()));
+        let odd = whole.replace("bytes = 16", "bytes = 24");
+        assert_eq!(flaw("odd", odd.as_bytes()), (line("bytes"), "a granule of 24 bytes does not exist".to_owned()));
+        let unknown = whole.replace("toggles = 250000", "toggles = 250000\nwidth = 3");
+        assert_eq!(flaw("unknown", unknown.as_bytes()).0, line("toggles") + 1);
+        let negative = whole.replace("toggles = 250000", "toggles = -1");
+        assert_eq!(flaw("negative", negative.as_bytes()).0, line("toggles"));
+        let vast = vec![b'#'; LARGEST as usize];
+        assert_eq!(flaw("vast", &vast), (1, "larger than any calibration".to_owned()));
+    }
+
+    #[test]
+    fn a_file_of_another_machine_is_told_what_differs() {
+        let here = Machine::here();
+        let changes: [(&str, fn(&mut Machine)); 7] = [
+            ("vendor", |m| m.vendor = "Nobody".to_owned()),
+            ("family", |m| m.family += 1),
+            ("model", |m| m.model += 1),
+            ("stepping", |m| m.stepping += 1),
+            ("microcode", |m| m.microcode = Some("0x0".to_owned())),
+            ("hypervisor", |m| m.hypervisor = Some("Nobody's".to_owned())),
+            ("kernel", |m| m.kernel = "0.01".to_owned()),
+        ];
+        for (changed, change) in changes {
+            let mut calibration = sample();
+            change(&mut calibration.machine);
+            let file = Scratch::with("other", calibration.to_toml().as_bytes());
+            let Err(CalibrationError::OtherMachine { key, expected, found, .. }) = Calibration::load(&file.0) else {
+                panic!("{changed} was not noticed")
+            };
+            assert_eq!(key, changed);
+            let value = |machine: &Machine| machine.keys().into_iter().find(|(k, _)| *k == key).unwrap().1;
+            assert_eq!((expected, found), (value(&here), value(&calibration.machine)));
+        }
+    }
+
+    /// Parses whatever `bytes` make of a file: it is a calibration or it is not.
+    fn fuzz(bytes: &[u8]) {
+        if let Ok(calibration) = Calibration::parse(bytes) {
+            assert_eq!(Calibration::parse(calibration.to_toml().as_bytes()).ok(), Some(calibration));
         }
     }
 
     #[test]
-    fn damage_is_told_in_one_line_with_its_place() {
-        let scratch = Scratch::new("damaged");
-        let path = scratch.0.join("tmax.toml");
-        example().save(&path).unwrap();
-        let good = std::fs::read_to_string(&path).unwrap();
-        for (from, to) in [("granule = 32", "granule = 33"), ("granule = 32", "granule = 1"), ("tmax = 100", "tmax = -1")] {
-            std::fs::write(&path, good.replace(from, to)).unwrap();
-            let message = Calibration::load(&path).unwrap_err().to_string();
-            assert!(message.contains("is damaged") && !message.contains('\n'), "{message}");
+    fn random_files_and_random_changes_are_parsed_or_refused() {
+        let whole = sample().to_toml().into_bytes();
+        let mut state = 1u64;
+        let mut random = |limit: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % limit
+        };
+        for _ in 0..3_000 {
+            let noise: Vec<u8> = (0..random(200)).map(|_| random(256) as u8).collect();
+            fuzz(&noise);
+            let mut changed = whole.clone();
+            for _ in 0..=random(4) {
+                let at = random(changed.len());
+                match random(3) {
+                    0 => changed[at] = random(256) as u8,
+                    1 => drop(changed.remove(at)),
+                    _ => changed.insert(at, b"[]\"'={}#\n."[random(10)]),
+                }
+            }
+            fuzz(&changed);
         }
-        for len in 0..good.len() {
-            assert!(Calibration::parse(&good[..len]).is_err(), "cut off after {len} bytes");
-        }
-    }
-
-    #[test]
-    fn no_text_makes_the_reader_panic() {
-        arbtest::arbtest(|u| {
-            let text: String = u.arbitrary()?;
-            let _ = Calibration::parse(&text);
-            Ok(())
-        });
+        fuzz(&b"[".repeat(100_000));
+        fuzz(&[b"format = ".to_vec(), b"[".repeat(100_000)].concat());
     }
 }

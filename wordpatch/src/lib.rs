@@ -37,7 +37,7 @@ pub use access::{Access, Refusal};
 pub use addr::CodeAddr;
 pub use barrier::{Barrier, BarrierError, Silent};
 pub use batch::{Batch, Committed};
-pub use calibration::{Calibration, CalibrationError, Machine};
+pub use calibration::{Calibration, CalibrationError, FailedWait, Machine};
 pub use code_memory::CodeMemory;
 pub use completion::background_failures;
 pub use config::{Config, ConfigError};

@@ -14,6 +14,7 @@ pub mod files;
 pub mod maps;
 pub mod membarrier;
 pub mod pages;
+pub mod replace;
 pub mod signals;
 pub mod threads;
 
