@@ -13,7 +13,7 @@ use crate::access::{Access, Refusal, Window};
 use crate::barrier::{Barrier, BarrierError};
 use crate::completion;
 use crate::error::PatchError;
-use crate::flight::{self, Flight};
+use crate::flight::Flight;
 use crate::ledger::Phase;
 use crate::os::signals::Blocked;
 use crate::site::PatchSite;
@@ -89,11 +89,8 @@ impl<'site> Batch<'site> {
             &accesses,
             &plain,
             |(site, _)| site,
-            |(site, new), window| {
-                let (word, alias, _, granule, _) = site.parts();
-                // SAFETY: (1) adopted; (2) and (3) the caller of `push`.
-                unsafe { flight::store_at_once(window, word.start, alias, granule, site.read(), *new) }.map(drop)
-            },
+            // SAFETY: (1) the caller of `push`.
+            |(site, new), window| unsafe { site.store_through(window, *new) },
         )
         .map_err(PatchError::Refused)?;
         Ok(done)

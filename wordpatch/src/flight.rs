@@ -1,8 +1,8 @@
 //! Carrying out a plan: the flight of a word from its trap to its end.
 //!
 //! Three kinds of threads take a flight forward, always by seizing its phase first: the one that started it, the completion
-//! thread, and a thread that ran into the trap on an instruction that the trap handler cannot carry out. A step is done with
-//! signals blocked, so that no handler on the same thread waits for a step that it interrupted.
+//! thread, and a thread that ran into the trap on an instruction that the trap handler cannot carry out. Where such a thread could
+//! have interrupted, by a signal, the very step that it would wait for, signals are blocked during the step.
 //!
 //! # Safety
 //!
@@ -20,8 +20,7 @@ use crate::granule::Granule;
 use crate::atlas::Atlas;
 use crate::ledger::{self, Phase, Quad};
 use crate::live::{self, Width};
-use crate::os::pages::PAGE;
-use crate::os::signals::Blocked;
+use crate::os::{cpu, pages::PAGE, signals::Blocked};
 use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
 use crate::sync::Ordering;
 use crate::ticks::Ticks;
@@ -94,15 +93,15 @@ impl Flight {
 
     /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the flight's number.
     pub(crate) fn prepare(&self, alias: isize, new: Word) -> u64 {
-        // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps it so.
-        let old = unsafe { live::load(self.start(), self.len()) };
+        // SAFETY: (1) the word was mapped and readable when it was adopted, and its adopter keeps it so; so is its alias.
+        let old = unsafe { live::load(self.start().offset(alias), self.len()) };
         self.alias.store(alias, Ordering::Relaxed);
         self.take_off(old, new.to_u64())
     }
 
     /// Whether the trap handler can carry out the old word wherever a thread may run into the traps, so that no thread ever
     /// has to wait for this flight.
-    pub(crate) fn is_answerable(&self) -> bool {
+    fn is_answerable(&self) -> bool {
         let (old, _) = self.words();
         if old == self.answerable.load(Ordering::Relaxed) {
             return true;
@@ -118,6 +117,13 @@ impl Flight {
         }
         self.answerable.store(old, Ordering::Relaxed);
         true
+    }
+
+    /// Signals blocked, if a handler on this thread could have to wait for a step that it interrupted: for an instruction that the
+    /// trap handler cannot carry out, or for a window.
+    pub(crate) fn undisturbed(&self) -> Option<Blocked> {
+        let alone = self.is_answerable() && self.manner.access != Access::Batch && cpu::shadow_stack_pointer() == 0;
+        (!alone).then(Blocked::all)
     }
 
     /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the word is read from memory.
@@ -142,7 +148,7 @@ impl Flight {
     /// Plants the traps. Between `prepare` and `set_phase`.
     pub(crate) fn trap(&self, window: &Window) -> Result<(), Refusal> {
         self.write(window, Step::Trap, u64::from_le_bytes([TRAP; 8]))?;
-        self.stamp.store(Ticks::now().0, Ordering::Relaxed);
+        self.begin_wait();
         Ok(())
     }
 
@@ -162,12 +168,17 @@ impl Flight {
     fn write_at_once(&self, window: &Window, step: Step, word: u64) -> Result<(), Refusal> {
         let range = self.manner.plan.range(step);
         let at = self.start().offset(range.start as isize);
-        let words = Word::from_u64(word >> (8 * range.start), range.len());
-        // SAFETY: (1) the bytes are this flight's, readable as long as its adopter keeps them so.
-        let there = Word::from_u64(unsafe { live::load(at, range.len()) }, range.len());
-        let (Some(new), Some(old)) = (words, there) else { return Ok(()) };
+        let alias = self.alias.load(Ordering::Relaxed);
+        let Some(new) = Word::from_u64(word >> (8 * range.start), range.len()) else { return Ok(()) };
         // SAFETY: as in `write`; (4) the plan puts the range inside one granule.
-        unsafe { store_at_once(window, at, self.alias.load(Ordering::Relaxed), self.manner.granule, old, new) }.map(drop)
+        unsafe { store_at_once(at, alias, self.manner.granule, new, |to, width, value| window.store(to, alias, width, value)) }.map(drop)
+    }
+
+    /// Notes the time for a barrier that is a wait.
+    fn begin_wait(&self) {
+        if let Barrier::Wait(_) = self.manner.barrier {
+            self.stamp.store(Ticks::now().0, Ordering::Relaxed);
+        }
     }
 
     /// Whether the next barrier, if it is a wait, is over.
@@ -196,7 +207,7 @@ impl Flight {
             if matches!(phase, Phase::Idle | Phase::Busy) || waiting {
                 return Ok(phase);
             }
-            let _undisturbed = Blocked::all();
+            let _undisturbed = self.undisturbed();
             if self.seize(phase) {
                 self.fly_leg(phase)?;
             }
@@ -244,7 +255,7 @@ impl Flight {
         if leg.last() == Some(&Step::Front) {
             self.land();
         } else {
-            self.stamp.store(Ticks::now().0, Ordering::Relaxed);
+            self.begin_wait();
             self.set_phase(Phase::Backed);
         }
         Ok(())
@@ -292,35 +303,31 @@ impl Flight {
     }
 }
 
-/// Replaces `old` by `new` at `at` with one store. `false` if a boundary cuts the bytes that change.
+/// Replaces what is at `at` by `new` with one store, which `store` does. `false` if a boundary cuts the bytes that change.
 ///
 /// # Safety
-/// 1. The bytes are mapped, readable, and writable through `window` and `alias`. 2. They are the caller's to change. 3. The new
-/// word is code that may stand in place of the old one.
-#[inline]
-pub(crate) unsafe fn store_at_once(
-    window: &Window,
+/// 1. The bytes are mapped, readable, and writable by `store`, or through `alias` where several stores' worth of them change. 2. They
+/// are the caller's to change. 3. The new word is code that may stand in place of the old one.
+#[inline(always)]
+pub(crate) unsafe fn store_at_once<E>(
     at: CodeAddr,
     alias: isize,
     granule: Granule,
-    old: Word,
     new: Word,
-) -> Result<bool, Refusal> {
+    store: impl FnOnce(CodeAddr, Width, u64) -> Result<(), E>,
+) -> Result<bool, E> {
+    // Read where they are written: a load from another address of bytes just stored waits for the store.
+    // SAFETY: (1) of the caller; a mapping that is written is readable too.
+    let old = unsafe { live::load(at.offset(alias), new.len()) };
+    let Some(old) = Word::from_u64(old, new.len()) else { return Ok(true) };
     match Whole::new(at, granule, old, new) {
-        None => Ok(false),
-        Some(Whole::Nothing) => Ok(true),
-        Some(Whole::Store(from, width)) => {
-            let to = at.offset(from as isize);
-            // SAFETY: (1) to (3) of the caller; the store keeps to the word.
-            unsafe { window.store(to, alias, width, new.to_u64() >> (8 * from))? };
-            Ok(true)
-        }
-        Some(Whole::Exchange(from)) => {
-            // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on one page and in one line.
-            unsafe { exchange(at, alias, from, new) };
-            Ok(true)
-        }
+        None => return Ok(false),
+        Some(Whole::Nothing) => {}
+        Some(Whole::Store(from, width)) => store(at.offset(from as isize), width, new.to_u64() >> (8 * from))?,
+        // SAFETY: (1) to (3) of the caller; (4) the eight bytes lie in one granule and therefore on one page and in one line.
+        Some(Whole::Exchange(from)) => unsafe { exchange(at, alias, from, new) },
     }
+    Ok(true)
 }
 
 /// Puts what of `word`, which begins at `at`, lies in the eight bytes from `at + from` into these, and leaves its neighbours there as

@@ -17,11 +17,10 @@ use crate::error::{AdoptError, PatchError};
 use crate::flight::{self, Flight, Manner};
 use crate::granule::Granule;
 use crate::ledger::{Claim, Phase};
-use crate::live;
+use crate::live::{self, Width};
 use crate::os::{
     maps::{self, Mapping},
     pages::PAGE,
-    signals::Blocked,
 };
 use crate::pending::Pending;
 use crate::policy::Policy;
@@ -29,6 +28,7 @@ use crate::protocol::{Layout, Plan};
 use crate::trap;
 use crate::word::Word;
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -39,6 +39,10 @@ pub struct PatchSite {
     /// The distance to where the bytes are written; zero outside of our own code memory.
     alias: isize,
     access: Access,
+    /// Whether the bytes can be stored to at any time.
+    direct: bool,
+    /// The width of the one store that always holds the whole word, if there is one: then a patch need not look at what is there.
+    whole: Option<Width>,
     granule: Granule,
     claim: Claim<Manner>,
     /// How to replace bytes that a boundary cuts; none if none does.
@@ -98,9 +102,8 @@ impl PatchSite {
         if unsafe { self.patch_at_once(new)? } {
             return Ok(());
         }
-        let _undisturbed = Blocked::all();
         // SAFETY: (1) the caller.
-        unsafe { self.start(new)? }.finish()
+        unsafe { self.start_behind_trap(new)? }.finish()
     }
 
     /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of the old bytes are served by
@@ -113,11 +116,17 @@ impl PatchSite {
         if unsafe { self.patch_at_once(new)? } {
             return Ok(Pending::landed());
         }
+        // SAFETY: (1) the caller.
+        unsafe { self.start_behind_trap(new) }
+    }
+
+    /// Claims the bytes and plants the traps.
+    unsafe fn start_behind_trap(&self, new: Word) -> Result<Pending<'_>, PatchError> {
         let Some(flight) = self.flight else { unreachable!("bytes without a boundary inside are patched at once") };
         trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
         flight.claim()?;
         let number = flight.prepare(self.alias, new);
-        let undisturbed = if flight.is_answerable() { None } else { Some(Blocked::all()) };
+        let undisturbed = flight.undisturbed();
         let trapped = self.window().and_then(|window| flight.trap(&window));
         if let Err(refusal) = trapped {
             flight.land();
@@ -138,10 +147,47 @@ impl PatchSite {
         if self.claim.is_held() {
             return Err(self.holder());
         }
-        let old = self.read();
-        let window = self.window().map_err(PatchError::Refused)?;
+        if let Some(width) = self.whole {
+            // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of `patch`.
+            unsafe { live::store(address.offset(self.alias), width, new.to_u64()) };
+            return Ok(true);
+        }
+        if self.direct {
+            // SAFETY: (1) adopted: mapped, readable, and writable through the alias; (2) and (3) the caller of `patch`.
+            let stored: Result<bool, Infallible> = unsafe {
+                flight::store_at_once(address, self.alias, self.granule, new, |to, width, value| {
+                    live::store(to.offset(self.alias), width, value);
+                    Ok(())
+                })
+            };
+            return Ok(stored.unwrap_or_else(|never| match never {}));
+        }
+        // SAFETY: (1) the caller.
+        unsafe { self.patch_through_window(new) }.map_err(PatchError::Refused)
+    }
+
+    /// The same where the pages are not writable all the time.
+    unsafe fn patch_through_window(&self, new: Word) -> Result<bool, Refusal> {
+        let window = self.window()?;
         // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller of `patch`.
-        unsafe { flight::store_at_once(&window, address, self.alias, self.granule, old, new) }.map_err(PatchError::Refused)
+        unsafe {
+            flight::store_at_once(self.word.start, self.alias, self.granule, new, |to, width, value| {
+                window.store(to, self.alias, width, value)
+            })
+        }
+    }
+
+    /// One store for a batch, through a window that is open.
+    ///
+    /// # Safety
+    /// As for [`patch`](Self::patch).
+    pub(crate) unsafe fn store_through(&self, window: &Window, new: Word) -> Result<(), Refusal> {
+        let alias = self.alias;
+        // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller.
+        unsafe {
+            flight::store_at_once(self.word.start, alias, self.granule, new, |to, width, value| window.store(to, alias, width, value))
+        }
+        .map(drop)
     }
 
     /// Who holds bytes of this site: another patch of it, or an overlapping one.
@@ -173,8 +219,8 @@ impl PatchSite {
         (self.word.clone(), self.alias, self.access, self.granule, self.flight)
     }
 
-    /// The number and the flight of the patch that is pending, if one is.
-    pub(crate) fn resume(&self) -> Option<Pending<'_>> {
+    /// The patch of this site that is under way, if one is: for taking up what a thread has left behind.
+    pub fn resume(&self) -> Option<Pending<'_>> {
         let flight = self.flight?;
         let number = flight.number();
         (flight.phase() != Phase::Idle).then(|| Pending::new(flight, number))
@@ -229,16 +275,22 @@ impl Survey {
             self.unlock(&word)?;
         }
         let locked = AtomicBool::new(access == Access::RwxLazy);
-        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, granule, claim, flight, locked })
+        let direct = access == Access::Rwx;
+        let width = Width::at_least(len);
+        let whole = (direct && flight.is_none() && width.bytes() == len).then_some(width);
+        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, direct, whole, granule, claim, flight, locked })
     }
 
     /// Checks that the word is code. Returns whether all of it can be written already.
-    fn look_at(&self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
+    fn look_at(&mut self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
+        let ends = [word.start, word.end.offset(-1)];
+        if ends.iter().any(|&address| self.mapping(address).is_none()) {
+            // Something may have been mapped since the survey began.
+            self.mappings = maps::mappings().map_err(AdoptError::Maps)?;
+        }
         let mut writable = true;
-        for address in [word.start, word.end.offset(-1)] {
-            let place = self.mappings.partition_point(|m| m.end <= address);
-            let mapping = self.mappings.get(place).filter(|m| m.contains(address));
-            let Some(mapping) = mapping else { return Err(AdoptError::Unmapped { address }) };
+        for address in ends {
+            let mapping = self.mapping(address).ok_or(AdoptError::Unmapped { address })?;
             if !(mapping.read && mapping.execute) {
                 let path = mapping.path.clone();
                 return Err(AdoptError::NotCode { address, permissions: mapping.permissions(), path });
@@ -246,6 +298,11 @@ impl Survey {
             writable &= mapping.write;
         }
         Ok(writable)
+    }
+
+    fn mapping(&self, address: CodeAddr) -> Option<&Mapping> {
+        let place = self.mappings.partition_point(|m| m.end <= address);
+        self.mappings.get(place).filter(|m| m.contains(address))
     }
 
     /// Makes the pages of `word` writable, unless this survey did so for another site.

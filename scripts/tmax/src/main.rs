@@ -1,25 +1,22 @@
-use tmax::storm::*;
-use std::time::Duration;
+use tmax::*;
+use std::time::*;
+use std::sync::atomic::AtomicBool;
 fn main() {
-    let secs: f64 = std::env::args().nth(1).map_or(0.3, |s| s.parse().unwrap());
-    let t = Duration::from_secs_f64(secs);
-    for round in 0..3 { for (burst, gap) in [(0,0), (0,1), (3,0),(3,30),(3,100), (15,0), (15,30), (15,100), (15, 200), (15, 400), (15,1000)] {
-    for (shape, lead) in [(Shape::Immediate, 32), (Shape::Move, 32)] {
-        let mut sum = Tally::default();
-        for k in 0..2 { for at in 1..=4 {
-            let target = Target::new(shape, Placement::Astride{boundary: lead, before:at}).unwrap();
-            sum.add(&Storm::new().unwrap().seed(k).run(&target, Budget::time(t), |to| {
-                for _ in 0..burst { 
-                target.store_whole(to);
-                wordpatch::Ticks::spin(wordpatch::Ticks(gap));
-                target.store_whole(to.other());
-                wordpatch::Ticks::spin(wordpatch::Ticks(gap));
-                }
-                target.store_whole(to);
-            }).unwrap());
-        }}
-        let tally = &sum;
-            println!("{burst} {gap} {shape:?} {lead}: counted {} uncounted {} torn {} execs {}  {:?} ", tally.counted, tally.uncounted, tally.torn, tally.log.executions(), tally.log.torn);
-    }
-    }}
+    let stop = AtomicBool::new(false);
+    let watch = Watch::new(&stop, |_, _| ());
+    let plan = Plan::quick(Duration::from_secs_f64(std::env::args().nth(1).unwrap().parse().unwrap()));
+    let t = Instant::now();
+    let o = measure::granule::measure(&plan, &watch).unwrap();
+    println!("{:?} {:?} {:?}", t.elapsed(), o.granule(), o.0);
+    let t = Instant::now();
+    let o = measure::tears::measure(&plan, &watch).unwrap();
+    for p in &o {println!("{:?} {:?} {:?} {} {} {} {:?}", p.case, p.position, p.wait, p.torn, p.toggles, p.uncounted, p.direction);}
+    for c in measure::tears::Case::ALL { println!("{c:?} {:?}", measure::tears::Verdict::of(c, &o)); }
+    println!("{:?}", t.elapsed());
+    for c in measure::costs::measure(&plan, &watch).unwrap() { println!("{c:?}"); }
+    println!("{:?}", t.elapsed());
+    for c in measure::latency::measure(&plan, &watch).unwrap() { println!("{c:?}"); }
+    println!("{:?}", t.elapsed());
+    for c in measure::latent::measure(&plan, &watch).unwrap() { println!("{c:?}"); }
+    println!("{:?}", t.elapsed());
 }

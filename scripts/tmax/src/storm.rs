@@ -28,7 +28,7 @@ mod adversary;
 mod crew;
 mod recipe;
 mod shape;
-pub mod shot;
+pub(crate) mod shot;
 mod tally;
 mod target;
 
@@ -36,11 +36,13 @@ pub use adversary::Adversary;
 pub use crew::{Crew, Directions, Log, Seated, Seating, SeatingError};
 pub use recipe::{Act, Recipe};
 pub use shape::{Face, Outcome, Shape};
+pub use shot::Shot;
 pub use tally::Tally;
 pub use target::{Placement, Target};
 
 pub(crate) use adversary::Chance;
 use std::time::{Duration, Instant};
+use wordpatch::Ticks;
 use wordpatch::os::{OsError, threads};
 
 /// When a storm is over. Every limit ends it; it ends on the old face.
@@ -78,19 +80,24 @@ impl Budget {
 /// How often the patcher looks at an executer's counter before it gives its time slice away.
 const PATIENCE: u32 = 4_000;
 
+/// The longest pause between the toggles of a burst, in ticks.
+const GAP: u64 = 100;
+
 /// The conditions of a storm.
 #[derive(Clone, Debug)]
 pub struct Storm {
     seating: Seating,
     executers: usize,
     adversary: Adversary,
+    burst: u32,
     seed: u64,
 }
 
 impl Storm {
     /// One executer and no adversary.
     pub fn new() -> Result<Self, SeatingError> {
-        Ok(Self { seating: Seating::new()?, executers: 1, adversary: Adversary::None, seed: 0x9e37_79b9_7f4a_7c15 })
+        let seating = Seating::new()?;
+        Ok(Self { seating, executers: 1, adversary: Adversary::None, burst: 1, seed: 0x9e37_79b9_7f4a_7c15 })
     }
 
     /// So many executers. More than there are processors left take turns.
@@ -103,6 +110,13 @@ impl Storm {
     #[must_use]
     pub fn adversary(self, adversary: Adversary) -> Self {
         Self { adversary, ..self }
+    }
+
+    /// So many toggles each time that an executer was seen, a few ticks apart: what is rare shows sooner, and which toggle it
+    /// belongs to is less certain. They count if the executer went on meanwhile.
+    #[must_use]
+    pub fn burst(self, burst: u32) -> Self {
+        Self { burst: burst.max(1), ..self }
     }
 
     /// Other random moments.
@@ -139,26 +153,34 @@ impl Storm {
         let mut to = Face::New;
         let end = Instant::now() + budget.time;
         let mut wrong = 0;
+        let mut visits = 0u64;
         loop {
             let beside = crew.comes_by(PATIENCE);
-            // What came of the toggle before was published before an executer came by.
+            // What came of the toggles before was published before an executer came by.
             let wrong_now = crew.wrong();
-            tally.torn += u64::from(wrong_now != wrong);
+            tally.torn += (wrong_now - wrong).min(self.burst.into());
             wrong = wrong_now;
             let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
             // The clock is slower than a toggle: it is asked now and then.
-            let late = (tally.counted + tally.uncounted) % 32 == 0 && Instant::now() >= end;
+            visits += 1;
+            let late = visits % 32 == 0 && Instant::now() >= end;
             if to == Face::New && (spent || late) {
                 break;
             }
-            targets.iter().for_each(|target| self.adversary.provoke(target, &mut chance));
-            crew.announce(to);
-            method(to);
-            to = to.other();
-            if beside {
-                tally.counted += 1;
+            let rounds = crew.rounds();
+            for _ in 0..self.burst {
+                targets.iter().for_each(|target| self.adversary.provoke(target, &mut chance));
+                crew.announce(to);
+                method(to);
+                to = to.other();
+                if self.burst > 1 {
+                    Ticks::spin(Ticks(chance.below(GAP)));
+                }
+            }
+            if beside && (self.burst == 1 || crew.rounds() != rounds) {
+                tally.counted += u64::from(self.burst);
             } else {
-                tally.uncounted += 1;
+                tally.uncounted += u64::from(self.burst);
                 threads::give_way();
             }
         }

@@ -51,7 +51,7 @@ impl Shot {
 
 /// What a thread does about a trap in the code it fires at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnTrap {
+pub(crate) enum OnTrap {
     /// Executes the place again, until it is no trap any more.
     Retry,
     /// Goes on behind it: what a handler that has nothing to do costs.
@@ -73,7 +73,7 @@ thread_local! {
 }
 
 /// Runs `body`, in which this thread may [`fire`]. A trap that is met after `over` was set ends the shot.
-pub(super) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
+pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnce() -> T) -> T {
     struct Leave;
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -94,7 +94,7 @@ pub(super) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnc
 /// 1. [`prepare`] has succeeded. 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or
 /// faults, and neither writes memory nor changes a callee-saved register.
 #[inline]
-pub(super) unsafe fn fire(entry: CodeAddr) -> Shot {
+pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
     let armed = STAND.with(|stand| stand.armed.get());
     let (rax, rcx, rdx, rsi);
     // SAFETY: (1) the caller; (2) `armed` is this thread's own, and the handlers only read it; (3) where the handler resumes,
@@ -123,7 +123,7 @@ pub(super) unsafe fn fire(entry: CodeAddr) -> Shot {
 static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
 
 /// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go where they went before.
-pub(super) fn prepare() -> Result<(), OsError> {
+pub(crate) fn prepare() -> Result<(), OsError> {
     let installed = BEFORE.get_or_init(|| {
         let install = |signal, handler| {
             // SAFETY: (1) the handlers read thread-local cells, change the interrupted context, and call nothing that allocates or

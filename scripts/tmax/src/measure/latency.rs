@@ -1,0 +1,155 @@
+//! Visibility: how long after a store another core first executes what was stored.
+//!
+//! The patcher stores the time into the immediate of a `mov rax, …`; the executer runs it in a loop and, whenever rax has
+//! changed, subtracts it from the time it has. The same with a word of data, which is loaded instead, tells what of that is
+//! the way from core to core. The next store comes only after the last one was seen, at a random moment.
+
+use crate::plan::Plan;
+use crate::statistics::Sample;
+use crate::storm::shot::{self, OnTrap};
+use crate::storm::{Chance, Placement, Seating, Shape, Target};
+use crate::watch::{Failure, Watch};
+use serde::Serialize;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use wordpatch::Ticks;
+use wordpatch::live::Width;
+use wordpatch::os::{OsError, affinity};
+
+/// What is stored to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Medium {
+    /// Eight bytes of an instruction, inside a quadword.
+    Code,
+    /// A word of data.
+    Data,
+}
+
+impl Medium {
+    /// Its name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Code => "code",
+            Self::Data => "data",
+        }
+    }
+}
+
+/// The distribution of latencies, in ticks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Through what.
+    pub medium: Medium,
+    /// Half of the stores were executed sooner.
+    pub p50: f64,
+    /// Nine in ten.
+    pub p90: f64,
+    /// Ninety-nine in a hundred.
+    pub p99: f64,
+    /// All but one in a thousand.
+    pub p99_9: f64,
+    /// All but one in ten thousand. Where there are fewer samples, the largest.
+    pub p99_99: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many there are.
+    pub n: usize,
+}
+
+impl Latency {
+    fn new(medium: Medium, sample: &Sample) -> Self {
+        let p = |percent| sample.percentile(percent);
+        Self {
+            medium,
+            p50: p(50.0),
+            p90: p(90.0),
+            p99: p(99.0),
+            p99_9: p(99.9),
+            p99_99: p(99.99),
+            max: sample.max(),
+            n: sample.len(),
+        }
+    }
+}
+
+/// How many turns code and data take.
+const TURNS: u32 = 4;
+
+/// The longest pause before a store, in ticks.
+const PAUSE: u64 = 1_000;
+
+/// Measures both media in turn.
+pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> {
+    let seating = Seating::new()?;
+    let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
+    let share = plan.latency / (2 * TURNS);
+    let mut spans = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (medium, spans) in [Medium::Code, Medium::Data].into_iter().zip(&mut spans) {
+            spans.extend(watched(&seating, medium, &target, share)?);
+            watch.passed("visibility", share)?;
+        }
+    }
+    let samples = [Medium::Code, Medium::Data].into_iter().zip(spans);
+    Ok(samples.filter_map(|(medium, spans)| Some(Latency::new(medium, &Sample::new(spans)?))).collect())
+}
+
+/// What the two threads share, each on lines of its own.
+#[derive(Debug, Default)]
+struct Wire {
+    data: Line<AtomicU64>,
+    seen: Line<AtomicU64>,
+    over: Line<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line<T>(T);
+
+fn watched(seating: &Seating, medium: Medium, target: &Target, time: Duration) -> Result<Vec<f64>, OsError> {
+    let _seat = seating.take_patchers_seat()?;
+    let wire = Wire::default();
+    std::thread::scope(|scope| {
+        let executer = scope.spawn(|| {
+            affinity::keep_to(&seating.executers[..1])?;
+            Ok(shot::with_stand(&wire.over.0, OnTrap::Retry, || match medium {
+                Medium::Code => execute(&wire, || target.fire().rax),
+                Medium::Data => execute(&wire, || wire.data.0.load(Ordering::Relaxed)),
+            }))
+        });
+        let mut chance = Chance::new(time.as_nanos() as u64);
+        let end = Instant::now() + time;
+        while Instant::now() < end && !executer.is_finished() {
+            Ticks::spin(Ticks(chance.below(PAUSE)));
+            let Ticks(now) = Ticks::now();
+            match medium {
+                Medium::Code => target.store(0, Width::Eight, now),
+                Medium::Data => wire.data.0.store(now, Ordering::Relaxed),
+            }
+            while wire.seen.0.load(Ordering::Relaxed) != now && !executer.is_finished() {
+                std::hint::spin_loop();
+            }
+        }
+        wire.over.0.store(true, Ordering::Relaxed);
+        executer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Looks until the wire is over; returns how old each new value was.
+fn execute(wire: &Wire, look: impl Fn() -> u64) -> Vec<f64> {
+    let mut spans = Vec::new();
+    let mut last = look();
+    // What was stored before the first look is no sample, but the patcher waits for it to be seen.
+    wire.seen.0.store(last, Ordering::Relaxed);
+    while !wire.over.0.load(Ordering::Relaxed) {
+        let value = look();
+        if value != last {
+            let now = Ticks::now();
+            spans.push(now.since(Ticks(value)).0 as f64);
+            last = value;
+            wire.seen.0.store(value, Ordering::Relaxed);
+        }
+    }
+    spans
+}

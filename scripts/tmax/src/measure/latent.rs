@@ -1,0 +1,210 @@
+//! Latent cost: what an inactive site takes, in each of its forms and at each distance from a line's end.
+//!
+//! A loop of the site, `dec ecx` and `jnz`, against the same loop without the site. All loops take turns, so that whatever slows
+//! the machine slows all of them.
+//!
+//! # Safety
+//!
+//! This module exists to run loops that it has written itself.
+#![allow(unsafe_code)]
+
+use crate::plan::Plan;
+use crate::statistics::Sample;
+use crate::stopwatch;
+use crate::storm::Seating;
+use crate::storm::shot::{self, OnTrap};
+use crate::watch::{Failure, Watch};
+use serde::Serialize;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use wordpatch::os::OsError;
+use wordpatch::{CodeAddr, CodeMemory};
+
+/// What stands where a call could stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Form {
+    /// Nothing at all.
+    #[serde(rename = "empty")]
+    Empty,
+    /// The nop of five bytes.
+    #[serde(rename = "nop5")]
+    Nop,
+    /// `test eax, imm32`.
+    #[serde(rename = "test-a9")]
+    Test,
+    /// A jump over three bytes.
+    #[serde(rename = "jmp-eb03")]
+    Jump,
+    /// A call of a `ret`.
+    #[serde(rename = "call-ret")]
+    Call,
+}
+
+impl Form {
+    /// All of them, the empty loop first.
+    pub const ALL: [Self; 5] = [Self::Empty, Self::Nop, Self::Test, Self::Jump, Self::Call];
+
+    /// Its name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Nop => "nop5",
+            Self::Test => "test-a9",
+            Self::Jump => "jmp-eb03",
+            Self::Call => "call-ret",
+        }
+    }
+
+    /// Its bytes, where a `ret` lies `to_ret` bytes behind them.
+    fn bytes(self, to_ret: u8) -> &'static [u8] {
+        match (self, to_ret) {
+            (Self::Empty, _) => &[],
+            (Self::Nop, _) => &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+            (Self::Test, _) => &[0xa9, 0x10, 0x20, 0x30, 0x40],
+            (Self::Jump, _) => &[0xeb, 0x03, 0xcc, 0xcc, 0xcc],
+            (Self::Call, TO_RET) => &[0xe8, TO_RET, 0x00, 0x00, 0x00],
+            (Self::Call, _) => unreachable!("there is one distance only"),
+        }
+    }
+}
+
+/// How far behind the site the called `ret` lies: beyond its own line and the next.
+const TO_RET: u8 = 0x7c;
+
+/// How many bytes lie before the line's end; none: the site lies in the middle of a line.
+const POSITIONS: [usize; 5] = [0, 1, 2, 3, 4];
+
+/// What one form costs at one position, in ticks for each iteration.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latent {
+    /// The form.
+    pub form: Form,
+    /// How many of its bytes lie before the line's end.
+    pub position: usize,
+    /// The fastest turn.
+    pub min: f64,
+    /// The turn in the middle.
+    pub median: f64,
+    /// The median of the ratios to the empty loop of the same turn and position.
+    pub ratio: f64,
+    /// Where that lies, with 95 % confidence.
+    pub lo: f64,
+    /// See `lo`.
+    pub hi: f64,
+    /// How many turns there were.
+    pub n: usize,
+}
+
+/// Iterations in a turn.
+const ITERATIONS: u32 = 2_000;
+
+/// Turns after which nothing is gained.
+const ENOUGH: usize = 2_000;
+
+/// Runs all loops in turn.
+pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
+    let seating = Seating::new()?;
+    let _seat = seating.take_patchers_seat()?;
+    shot::prepare()?;
+    let over = AtomicBool::new(false);
+    let mut loops = Vec::new();
+    for position in POSITIONS {
+        for form in Form::ALL {
+            loops.push((form, position, Loop::new(form, position)?, Vec::new()));
+        }
+    }
+    let share = Duration::from_millis(100).min(plan.latent);
+    let start = Instant::now();
+    while start.elapsed() < plan.latent && loops[0].3.len() < ENOUGH {
+        let end = Instant::now() + share;
+        shot::with_stand(&over, OnTrap::Retry, || {
+            while Instant::now() < end {
+                loops.iter_mut().for_each(|(.., code, turns)| turns.push(code.turn()));
+            }
+        });
+        watch.passed("latent cost", share)?;
+    }
+    watch.passed("latent cost", plan.latent.saturating_sub(start.elapsed()))?;
+    let empty = |at: usize| &loops.iter().find(|(form, position, ..)| *form == Form::Empty && *position == at).expect("in the list").3;
+    Ok(loops.iter().filter_map(|(form, position, _, turns)| summary(*form, *position, turns, empty(*position))).collect())
+}
+
+fn summary(form: Form, position: usize, turns: &[f64], empty: &[f64]) -> Option<Latent> {
+    let ratios = Sample::new(turns.iter().zip(empty).map(|(turn, empty)| turn / empty))?;
+    let turns = Sample::new(turns.iter().copied())?;
+    let (lo, hi) = ratios.median_interval(100);
+    Some(Latent { form, position, min: turns.min(), median: turns.median(), ratio: ratios.median(), lo, hi, n: turns.len() })
+}
+
+/// One loop, ready to run.
+struct Loop {
+    memory: CodeMemory,
+    entry: usize,
+}
+
+impl Loop {
+    fn new(form: Form, position: usize) -> Result<Self, OsError> {
+        let site = if position == 0 { 16 } else { 128 - position };
+        let [a, b, c, d] = ITERATIONS.to_le_bytes();
+        let count = [0xb9, a, b, c, d]; // mov ecx, ITERATIONS
+        let body = form.bytes(TO_RET);
+        // dec ecx; jnz back to the site; ret
+        let back = -(body.len() as i8 + 4);
+        let tail = [0xff, 0xc9, 0x75, back as u8, 0xc3];
+        let mut memory = CodeMemory::new(512)?;
+        memory.write(site - count.len(), &[&count[..], body, &tail].concat());
+        memory.write(site + 5 + usize::from(TO_RET), &[0xc3]);
+        Ok(Self { memory, entry: site - count.len() })
+    }
+
+    fn at(&self) -> CodeAddr {
+        self.memory.base().offset(self.entry as isize)
+    }
+
+    /// Ticks for each iteration.
+    fn turn(&self) -> f64 {
+        // SAFETY: (1) `measure` has prepared; (2) the loop touches rcx and flags, calls a `ret` at most, and returns.
+        let ticks = stopwatch::time(|| drop(unsafe { shot::fire(self.at()) }));
+        ticks as f64 / f64::from(ITERATIONS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+
+    #[test]
+    fn every_form_is_one_instruction_of_five_bytes() {
+        for form in &Form::ALL[1..] {
+            let instruction = Decoder::new(64, form.bytes(TO_RET), DecoderOptions::NONE).decode();
+            assert_eq!(instruction.len(), if *form == Form::Jump { 2 } else { 5 });
+            assert!(!instruction.is_invalid());
+            if *form == Form::Jump {
+                assert_eq!(instruction.near_branch_target(), 5);
+            }
+        }
+    }
+
+    #[test]
+    fn every_loop_ends() {
+        shot::prepare().unwrap();
+        let over = AtomicBool::new(false);
+        for position in POSITIONS {
+            for form in Form::ALL {
+                let code = Loop::new(form, position).unwrap();
+                // SAFETY: as in `turn`.
+                let shot = shot::with_stand(&over, OnTrap::Retry, || unsafe { shot::fire(code.at()) });
+                assert_eq!(shot.rcx, 0, "{form:?} {position}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_back_edge_leads_to_the_site() {
+        let tail = [0xff, 0xc9, 0x75, (-(5i8 + 4)) as u8];
+        let mut decoder = Decoder::with_ip(64, &tail, 5, DecoderOptions::NONE);
+        assert_eq!(decoder.decode().mnemonic(), Mnemonic::Dec);
+        assert_eq!(decoder.decode().near_branch_target(), 0);
+    }
+}

@@ -1,0 +1,242 @@
+//! Tear rates: how often the literature's protocol is torn, by what it waits.
+//!
+//! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and astride a page. A curve ends at
+//! the first wait that is never torn, if there is one. Beside the waits stands `INT3, membarrier, back, front`, which must
+//! not tear at all.
+
+use crate::plan::Plan;
+use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
+use crate::watch::{Failure, Watch};
+use serde::Serialize;
+use std::time::Duration;
+use wordpatch::os::pages::PAGE;
+use wordpatch::{Barrier, Ticks};
+
+/// Where the target lies and who makes its lines cold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Case {
+    /// Astride a line; both lines stay in the caches.
+    Hot,
+    /// Astride a line; the back line is thrown out shortly before each toggle.
+    Cold,
+    /// Astride a page, with a cold back line.
+    Page,
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Hot, Self::Cold, Self::Page];
+
+    /// Its name in tables and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hot => "hot",
+            Self::Cold => "cold",
+            Self::Page => "page",
+        }
+    }
+
+    /// In words.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::Hot => "hot lines",
+            Self::Cold => "cold back line",
+            Self::Page => "page crossing, cold back line",
+        }
+    }
+
+    fn placement(self, before: usize) -> Placement {
+        let boundary = if self == Self::Page { PAGE } else { 64 };
+        Placement::Astride { boundary, before }
+    }
+
+    fn adversary(self) -> Adversary {
+        if self == Self::Hot { Adversary::None } else { Adversary::FlushBack }
+    }
+}
+
+/// What was seen of one way to wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Point {
+    /// Under which circumstances.
+    pub case: Case,
+    /// How many threads executed.
+    pub executers: usize,
+    /// How many of the five bytes lay before the boundary.
+    pub position: usize,
+    /// The steps, in order.
+    pub method: &'static str,
+    /// How many ticks were waited, each time; none for a barrier.
+    pub wait: Option<u64>,
+    /// Toggles that an executer was seen beside.
+    pub toggles: u64,
+    /// Toggles that nobody was seen beside.
+    pub uncounted: u64,
+    /// Toggles with something torn.
+    pub torn: u64,
+    /// Which way the torn words were put together, mostly.
+    pub direction: Option<&'static str>,
+    /// Torn executions with an old front and a new back.
+    pub stale_front: u64,
+    /// Torn executions with a new front and an old back.
+    pub stale_back: u64,
+    /// Other torn executions, faults included.
+    pub scattered: u64,
+}
+
+/// Names of [`Point::method`].
+pub const WAITS: &str = "int3, wait, back, wait, front";
+/// See [`WAITS`].
+pub const BARRIER: &str = "int3, membarrier, back, front";
+
+impl Point {
+    fn new(case: Case, executers: usize, position: usize, wait: Option<u64>) -> Self {
+        Self {
+            case,
+            executers,
+            position,
+            method: if wait.is_some() { WAITS } else { BARRIER },
+            wait,
+            toggles: 0,
+            uncounted: 0,
+            torn: 0,
+            direction: None,
+            stale_front: 0,
+            stale_back: 0,
+            scattered: 0,
+        }
+    }
+
+    fn recipe(&self) -> Recipe {
+        match self.wait {
+            Some(ticks) => Recipe::two_waits(Barrier::Wait(Ticks(ticks))),
+            None => Recipe::one_wait(Barrier::Membarrier),
+        }
+    }
+
+    fn add(&mut self, tally: &Tally) {
+        self.toggles += tally.counted;
+        self.uncounted += tally.uncounted;
+        self.torn += tally.torn;
+        self.stale_front += tally.log.directions.stale_front;
+        self.stale_back += tally.log.directions.stale_back;
+        self.scattered += tally.log.directions.scattered + tally.stray();
+        let directions = [
+            (self.stale_front, "stale front, new back"),
+            (self.stale_back, "new front, stale back"),
+            (self.scattered, "scattered"),
+        ];
+        let most = directions.into_iter().max_by_key(|&(n, _)| n);
+        self.direction = most.filter(|&(n, _)| n > 0).map(|(_, name)| name);
+    }
+}
+
+/// All cells of the plan, those with a barrier last.
+fn cells(plan: &Plan) -> Vec<Point> {
+    let waits = plan.waits_tried.iter().map(|&wait| Some(wait)).chain([None]);
+    let mut cells = Vec::new();
+    for wait in waits {
+        for case in Case::ALL.into_iter().filter(|case| case.adversary().is_possible()) {
+            for &executers in &plan.executers {
+                cells.extend(plan.positions.iter().map(|&position| Point::new(case, executers, position, wait)));
+            }
+        }
+    }
+    cells
+}
+
+/// Tries all cells; without membarrier, those that have no barrier in them.
+pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
+    let storm = Storm::new()?;
+    let membarrier = Barrier::Membarrier.prepare().is_ok();
+    let mut points: Vec<Point> = cells(plan).into_iter().filter(|point| point.wait.is_some() || membarrier).collect();
+    let (waits, barriers) = points.iter().fold((0, 0), |(w, b), p| if p.wait.is_some() { (w + 1, b) } else { (w, b + 1) });
+    let time = |point: &Point| match point.wait {
+        Some(_) => plan.waits / (plan.passes * waits.max(1)),
+        None => plan.barrier / (plan.passes * barriers.max(1)),
+    };
+    for pass in 0..plan.passes {
+        for point in &mut points {
+            let time = time(point);
+            let storm = storm.clone().seed(u64::from(pass) + 1).executers(point.executers).adversary(point.case.adversary());
+            point.add(&toggle(&storm, point, time)?);
+            watch.passed("tear rates", time)?;
+        }
+    }
+    Ok(points)
+}
+
+fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure> {
+    let target = Target::new(Shape::Move, point.case.placement(point.position))?;
+    let recipe = point.recipe();
+    recipe.prepare()?;
+    let mut failed = None;
+    let tally = storm.run(&target, Budget::time(time), |to| {
+        failed = failed.take().or(recipe.follow(&target, to).err());
+    })?;
+    failed.map_or(Ok(tally), |error| Err(error.into()))
+}
+
+/// What the waits of one case came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The longest wait that was seen to fail.
+    pub longest_failing: Option<u64>,
+    /// The shortest wait from which on none was seen to fail, if the longest one tried was not.
+    pub clean_from: Option<u64>,
+    /// How many toggles that rests on, at the wait tried least.
+    pub clean_toggles: u64,
+    /// The longest wait that was tried.
+    pub longest_tried: u64,
+    /// Torn and counted toggles by wait, in ascending order.
+    pub by_wait: Vec<(u64, u64, u64)>,
+}
+
+impl Verdict {
+    /// What `points` say of `case`.
+    pub fn of(case: Case, points: &[Point]) -> Self {
+        let mut by_wait = std::collections::BTreeMap::<u64, (u64, u64)>::new();
+        for point in points.iter().filter(|point| point.case == case) {
+            if let Some(wait) = point.wait {
+                let (torn, toggles) = by_wait.entry(wait).or_default();
+                *torn += point.torn;
+                *toggles += point.toggles;
+            }
+        }
+        let by_wait: Vec<(u64, u64, u64)> = by_wait.into_iter().map(|(wait, (torn, n))| (wait, torn, n)).collect();
+        let longest_failing = by_wait.iter().rev().find(|&&(_, torn, _)| torn > 0).map(|&(wait, ..)| wait);
+        let clean = by_wait.iter().filter(|&&(wait, ..)| longest_failing.is_none_or(|failing| wait > failing));
+        Self {
+            longest_failing,
+            clean_from: clean.clone().next().map(|&(wait, ..)| wait),
+            clean_toggles: clean.map(|&(.., n)| n).min().unwrap_or(0),
+            longest_tried: by_wait.last().map_or(0, |&(wait, ..)| wait),
+            by_wait,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(torn: &[(u64, u64)]) -> Vec<Point> {
+        let point = |&(wait, torn): &(u64, u64)| Point { torn, toggles: 100, ..Point::new(Case::Hot, 1, 1, Some(wait)) };
+        torn.iter().map(point).chain([Point::new(Case::Cold, 1, 1, Some(9)), Point::new(Case::Hot, 1, 1, None)]).collect()
+    }
+
+    #[test]
+    fn a_wait_is_clean_only_if_no_longer_one_failed() {
+        let verdict = Verdict::of(Case::Hot, &points(&[(0, 5), (100, 0), (200, 1), (300, 0), (300, 0), (400, 0)]));
+        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.clean_toggles), (Some(200), Some(300), 100));
+        assert_eq!(verdict.by_wait[3], (300, 0, 200));
+    }
+
+    #[test]
+    fn there_is_no_tmax_if_the_longest_wait_failed() {
+        let verdict = Verdict::of(Case::Hot, &points(&[(0, 5), (100, 0), (200, 1)]));
+        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.longest_tried), (Some(200), None, 200));
+        assert_eq!(Verdict::of(Case::Page, &points(&[])), Verdict::default());
+    }
+}

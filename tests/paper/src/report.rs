@@ -1,0 +1,80 @@
+//! What an experiment found: rows with a name that other tools can rely on.
+
+use crate::sample::Ratio;
+use serde::Serialize;
+use std::fmt;
+use wordpatch::Machine;
+
+/// The answer of one experiment.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    pub(crate) experiment: &'static str,
+    pub(crate) machine: Machine,
+    pub(crate) rows: Vec<Row>,
+    /// What the rows mean, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+/// One figure.
+#[derive(Debug, Serialize)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    /// The same of what it is compared with, from the same run.
+    pub(crate) baseline: Option<f64>,
+    /// The median over interleaved pairs, with its 95 % bootstrap interval.
+    pub(crate) ratio: Option<f64>,
+    pub(crate) lo: Option<f64>,
+    pub(crate) hi: Option<f64>,
+    /// How many samples, or pairs of samples.
+    pub(crate) n: u64,
+}
+
+impl Row {
+    /// A figure that is compared with nothing.
+    pub(crate) fn plain(name: impl Into<String>, value: f64, unit: &'static str, n: u64) -> Self {
+        Self { name: name.into(), value, unit, baseline: None, ratio: None, lo: None, hi: None, n }
+    }
+
+    /// A figure beside its baseline.
+    pub(crate) fn compared(name: impl Into<String>, unit: &'static str, ratio: &Ratio) -> Self {
+        let Ratio { value, baseline, median, lo, hi, pairs } = *ratio;
+        Self {
+            name: name.into(),
+            value,
+            unit,
+            baseline: Some(baseline),
+            ratio: Some(median),
+            lo: Some(lo),
+            hi: Some(hi),
+            n: pairs,
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn new(experiment: &'static str) -> Self {
+        Self { experiment, machine: Machine::here(), rows: Vec::new(), notes: Vec::new() }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} on {}\n", self.experiment, self.machine)?;
+        let width = self.rows.iter().map(|row| row.name.len()).max().unwrap_or(4).max(4);
+        writeln!(f, "{:width$} {:>12} {:8} {:>12} {:>24} {:>10}", "name", "value", "", "baseline", "ratio [95 %]", "n")?;
+        for row in &self.rows {
+            let baseline = row.baseline.map_or(String::new(), |b| format!("{b:.1}"));
+            let ratio = match (row.ratio, row.lo, row.hi) {
+                (Some(ratio), Some(lo), Some(hi)) => format!("{ratio:.3} [{lo:.3}, {hi:.3}]"),
+                _ => String::new(),
+            };
+            writeln!(f, "{:width$} {:>12.1} {:8} {baseline:>12} {ratio:>24} {:>10}", row.name, row.value, row.unit, row.n)?;
+        }
+        for note in &self.notes {
+            writeln!(f, "\n{note}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Patches under fire: every offset in a line and every crossing of a page, under every adversary, by the public interface.
+//!
+//! A row counts the torn toggles of one adversary over all places; its `n` are the toggles beside which an executer was seen at work.
+//! The controls do the same with the barrier left out: if they saw nothing, neither would the storms.
+
+#![allow(unsafe_code)]
+
+use crate::report::{Report, Row};
+use std::error::Error;
+use std::time::Duration;
+use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
+use wordpatch::{PatchSite, Policy};
+
+/// Toggles in each cell: a shape at a place under an adversary.
+const LONG: u64 = 100_000;
+const QUICK: u64 = 300;
+
+pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
+    let toggles = if quick { QUICK } else { LONG };
+    let policy = Policy::new()?;
+    let mut report = Report::new("storms");
+    let mut total = Tally::default();
+    for adversary in Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()) {
+        let mut sum = Tally::default();
+        for (shape, placement) in places() {
+            let tally = cell(shape, placement, adversary, &policy, toggles)?;
+            let name = format!("{}/{}/{}", name(shape), place(placement), lower(adversary));
+            report.rows.push(torn(format!("cell/{name}"), &tally));
+            sum.add(&tally);
+        }
+        report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
+        total.add(&sum);
+    }
+    report.rows.push(torn("total".to_owned(), &total));
+    for control in controls(quick)? {
+        report.rows.push(control);
+    }
+    report.notes.push(format!(
+        "{} executions beside {} toggles: {} torn, {} toggles that nobody was seen beside are not counted. Barrier: {}.",
+        total.log.executions(),
+        total.counted,
+        total.torn,
+        total.uncounted,
+        policy.barrier
+    ));
+    Ok(report)
+}
+
+fn torn(name: String, tally: &Tally) -> Row {
+    Row::plain(name, tally.torn as f64, "torn", tally.counted)
+}
+
+/// Every offset of an instruction in a line, and every way to cut it or two of them by a page.
+fn places() -> Vec<(Shape, Placement)> {
+    let lines = (0..64).map(|offset| (Shape::Move, Placement::InLine(offset)));
+    let pages = |shape: Shape| (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 4096, before }));
+    let others = [Shape::Pair, Shape::Call].into_iter();
+    let cut = others.flat_map(|shape| (1..shape.len()).map(move |before| (shape, Placement::Astride { boundary: 64, before })));
+    lines.chain(pages(Shape::Move)).chain(pages(Shape::Pair)).chain(cut).collect()
+}
+
+fn name(shape: Shape) -> String {
+    format!("{shape:?}").to_lowercase()
+}
+
+fn lower(adversary: Adversary) -> String {
+    format!("{adversary:?}").to_lowercase()
+}
+
+fn place(placement: Placement) -> String {
+    match placement {
+        Placement::InLine(offset) => format!("line+{offset}"),
+        Placement::Astride { boundary, before } => format!("{boundary}-{before}"),
+    }
+}
+
+/// One storm through the public interface.
+fn cell(
+    shape: Shape,
+    placement: Placement,
+    adversary: Adversary,
+    policy: &Policy,
+    toggles: u64,
+) -> Result<Tally, Box<dyn Error>> {
+    let target = Target::new(shape, placement)?;
+    // SAFETY: (1) the target's memory outlives the site; (2) to (4) its words begin with an instruction and share their layout, and
+    // nobody else writes to them.
+    let site = unsafe { PatchSite::adopt(target.word_at(), shape.len(), shape.layout(), policy)? };
+    let budget = Budget::toggles(toggles).within(Duration::from_secs(600));
+    let tally = Storm::new()?.adversary(adversary).run(&target, budget, |face| {
+        // SAFETY: (1) a face of the target's shape.
+        unsafe { site.patch(shape.word(face)) }.expect("a site of our own");
+    })?;
+    Ok(tally)
+}
+
+/// The trap protocol without its barrier, with a cold back line: it has to tear.
+fn controls(quick: bool) -> Result<Vec<Row>, Box<dyn Error>> {
+    let budget = Budget::toggles(if quick { 20_000 } else { 200_000 });
+    let without_barrier = Recipe::no_wait();
+    let mut rows = Vec::new();
+    for before in 1..Shape::Move.len() {
+        let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before })?;
+        let tally = Storm::new()?.adversary(Adversary::FlushBack).run(&target, budget, |face| {
+            without_barrier.follow(&target, face).unwrap_or_default();
+        })?;
+        rows.push(torn(format!("control/no-barrier/64-{before}"), &tally));
+    }
+    if rows.iter().all(|row| row.value == 0.0) {
+        return Err("the control saw no tear without a barrier: these storms prove nothing on this machine".into());
+    }
+    Ok(rows)
+}
