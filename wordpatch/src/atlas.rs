@@ -49,9 +49,11 @@ impl<E: Entry + 'static> Atlas<E> {
 
     /// The entry of `key`, entered if it is new.
     pub(crate) fn enter(&self, key: usize) -> &E {
-        let segments = self.segments.iter().enumerate().map(|(n, segment)| {
-            segment.get_or_init(|| std::iter::repeat_with(E::vacant).take(FIRST << n).collect())
-        });
+        let segments = self
+            .segments
+            .iter()
+            .enumerate()
+            .map(|(n, segment)| segment.get_or_init(|| std::iter::repeat_with(E::vacant).take(FIRST << n).collect()));
         let mut entries = segments.map(|segment| enter(segment, key));
         // Twenty-four segments hold four thousand million keys, more than there is executable memory in any process.
         entries.find_map(|entry| entry).expect("a segment with room")

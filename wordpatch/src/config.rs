@@ -180,12 +180,8 @@ mod tests {
     fn every_key_is_followed() {
         let keys = [("WORDPATCH_BARRIER", "wait:3000"), ("WORDPATCH_GRANULE", "64"), ("WORDPATCH_ACCESS", "batch")];
         let policy = read(&keys).unwrap().policy().unwrap();
-        let expected = Policy {
-            granule: Granule::LINE,
-            order: FetchOrder::Any,
-            barrier: Barrier::Wait(Ticks(3000)),
-            access: Access::Batch,
-        };
+        let expected =
+            Policy { granule: Granule::LINE, order: FetchOrder::Any, barrier: Barrier::Wait(Ticks(3000)), access: Access::Batch };
         assert_eq!(policy, expected);
     }
 

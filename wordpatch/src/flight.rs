@@ -13,18 +13,20 @@
 
 use crate::access::{Access, Refusal, Window};
 use crate::addr::CodeAddr;
+use crate::atlas::Atlas;
 use crate::barrier::{Barrier, BarrierError};
+use crate::claim::{Claim, Quad};
 use crate::effect;
 use crate::error::PatchError;
 use crate::granule::Granule;
-use crate::atlas::Atlas;
-use crate::ledger::{self, Phase, Quad};
+use crate::ledger::{self, Front, Phase};
 use crate::live::{self, Width};
 use crate::os::{cpu, pages::PAGE, signals::Blocked};
 use crate::protocol::{Layout, Plan, Step, TRAP, Whole};
 use crate::sync::Ordering;
 use crate::ticks::Ticks;
 use crate::word::Word;
+use std::ops::Range;
 
 /// How a flight is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,27 +40,27 @@ pub(crate) struct Manner {
 
 pub(crate) type Flight = ledger::Flight<Manner>;
 
-/// The quads of this process.
-static LEDGER: Atlas<Quad<Manner>> = Atlas::new();
+/// The bytes in flight in this process.
+static QUADS: Atlas<Quad> = Atlas::new();
 
-/// The quad that holds `address`, if it is in the ledger. Usable in a signal handler.
-pub(crate) fn known_quad(address: CodeAddr) -> Option<&'static Quad<Manner>> {
-    LEDGER.find(address.align_down(8).get())
+/// Where traps were planted in this process.
+static FRONTS: Atlas<Front<Manner>> = Atlas::new();
+
+/// The flights whose traps may lie at `address`, if there ever were any. Usable in a signal handler.
+pub(crate) fn front_at(address: CodeAddr) -> Option<&'static Front<Manner>> {
+    FRONTS.find(address.align_down(8).get())
 }
 
-/// The quad that holds `address`, entered if it is new.
-pub(crate) fn quad(address: CodeAddr) -> &'static Quad<Manner> {
-    LEDGER.enter(address.align_down(8).get())
+/// The claim on the bytes of `word`.
+pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
+    Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
 /// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
 pub(crate) fn land_all() {
-    for quad in LEDGER.iter() {
-        for flight in quad.flights().filter(|flight| flight.phase() != Phase::Idle) {
-            flight.land_alone();
-        }
-        quad.free_all();
-    }
+    let flights = FRONTS.iter().flat_map(Front::flights);
+    flights.filter(|flight| flight.phase() != Phase::Idle).for_each(Flight::land_alone);
+    QUADS.iter().for_each(Quad::free_all);
 }
 
 /// How far to go.
@@ -71,6 +73,12 @@ pub(crate) enum Pace {
 }
 
 impl Flight {
+    /// The flight of `word`, `front` bytes of which are to lie under traps, in this manner; entered if it is new.
+    pub(crate) fn enter(word: Range<CodeAddr>, front: usize, claim: Claim, manner: Manner) -> &'static Self {
+        let place = FRONTS.enter(word.start.align_down(8).get());
+        Self::of(place, word, front, claim, manner)
+    }
+
     fn len(&self) -> usize {
         self.word.end.distance_from(self.word.start) as usize
     }
@@ -171,7 +179,8 @@ impl Flight {
         let alias = self.alias.load(Ordering::Relaxed);
         let Some(new) = Word::from_u64(word >> (8 * range.start), range.len()) else { return Ok(()) };
         // SAFETY: as in `write`; (4) the plan puts the range inside one granule.
-        unsafe { store_at_once(at, alias, self.manner.granule, new, |to, width, value| window.store(to, alias, width, value)) }.map(drop)
+        unsafe { store_at_once(at, alias, self.manner.granule, new, |to, width, value| window.store(to, alias, width, value)) }
+            .map(drop)
     }
 
     /// Notes the time for a barrier that is a wait.

@@ -1,39 +1,34 @@
-//! The ledger: which bytes are being replaced right now, and by which flight.
+//! The ledger: where traps were planted, and what is being replaced there.
 //!
-//! A *quad* is an aligned quadword of code that a trapped word touches; a *flight* is the replacement of one such word, from its
-//! trap to its end. Quads and flights are entered once and never removed: the trap handler walks them without a lock, and a
+//! A *flight* is the replacement of one word, from its trap to its end; a *front* is an aligned quadword of code and leads to the
+//! flights whose traps lie in it. Both are entered once and never removed: the trap handler walks them without a lock, and a
 //! thread may stand between the trap and the handler for as long as the scheduler likes. What remains of a flight that is over is
 //! its grace entry: it tells the handler that a trap at this address was ours.
 //!
 //! ```text
-//!   quad ├── held      one bit for each byte in flight
-//!        └── flights → flight → flight   those whose front lies in this quad
+//!   front of 0x…40 → flight of [0x…45, 0x…4a) → flight of [0x…46, 0x…4b)
 //! ```
-//!
-//! Two flights overlap exactly if they want the same bit. A word touches at most two quads and takes the lower first, so of
-//! several contenders the one that holds the highest quad has nobody left to lose against: at least one succeeds.
 //!
 //! There is no unsafe code here, and nothing but atomics: the loom models compile this very file.
 
 use crate::addr::CodeAddr;
 use crate::atlas::Entry;
+use crate::claim::Claim;
 use crate::sync::{AtomicIsize, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
 
-/// An aligned quadword of code that a trapped word has touched.
+/// An aligned quadword of code in which the fronts of words begin.
 #[derive(Debug)]
-pub(crate) struct Quad<X: 'static> {
-    /// Its address; zero while the slot is free. Set once.
+pub(crate) struct Front<X: 'static> {
+    /// Its address; zero while the entry is vacant. Set once.
     key: AtomicUsize,
-    /// Bit `i`: byte `i` is in flight. Set and cleared by whoever flies.
-    held: AtomicU32,
     /// The flights whose front lies here, newest first. Only ever grows.
     flights: AtomicPtr<Flight<X>>,
 }
 
-impl<X> Entry for Quad<X> {
+impl<X> Entry for Front<X> {
     fn vacant() -> Self {
-        Self { key: AtomicUsize::new(0), held: AtomicU32::new(0), flights: AtomicPtr::new(std::ptr::null_mut()) }
+        Self { key: AtomicUsize::new(0), flights: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     fn key(&self) -> &AtomicUsize {
@@ -41,36 +36,7 @@ impl<X> Entry for Quad<X> {
     }
 }
 
-impl<X: PartialEq> Quad<X> {
-    /// Takes all bytes of `mask`, or none.
-    fn take(&self, mask: u32) -> bool {
-        let mut held = self.held.load(Ordering::Relaxed);
-        loop {
-            if held & mask != 0 {
-                return false;
-            }
-            // Acquire pairs with the Release in `give_back`: the flight before left its bytes as they are now.
-            match self.held.compare_exchange_weak(held, held | mask, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(found) => held = found,
-            }
-        }
-    }
-
-    fn give_back(&self, mask: u32) {
-        self.held.fetch_and(!mask, Ordering::Release);
-    }
-
-    /// Frees all bytes. Only where no other thread exists.
-    pub(crate) fn free_all(&self) {
-        self.held.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether any byte of `mask` is in flight.
-    pub(crate) fn holds(&self, mask: u32) -> bool {
-        self.held.load(Ordering::Acquire) & mask != 0
-    }
-
+impl<X: PartialEq> Front<X> {
     /// The flights whose front lies here.
     pub(crate) fn flights(&self) -> impl Iterator<Item = &'static Flight<X>> {
         let mut next = follow(&self.flights);
@@ -101,7 +67,7 @@ impl<X: PartialEq> Quad<X> {
 /// The flight that a link leads to.
 #[allow(unsafe_code)]
 fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {
-    // SAFETY: (1) links hold null or what `Box::leak` returned in `Quad::add`, which lives for ever; (2) Acquire pairs with
+    // SAFETY: (1) links hold null or what `Box::leak` returned in `Front::add`, which lives for ever; (2) Acquire pairs with
     // the Release that published it.
     unsafe { link.load(Ordering::Acquire).as_ref() }
 }
@@ -145,7 +111,7 @@ pub(crate) struct Flight<X: 'static> {
     pub(crate) word: Range<CodeAddr>,
     /// How many of its bytes lie under traps while it is under way.
     pub(crate) front: usize,
-    pub(crate) claim: Claim<X>,
+    pub(crate) claim: Claim,
     /// How it is carried out.
     pub(crate) manner: X,
     phase: AtomicU32,
@@ -161,7 +127,7 @@ pub(crate) struct Flight<X: 'static> {
     pub(crate) taken_back: AtomicU64,
     /// The word of which it is known that the trap handler can carry it out from any byte of the front. Never the word zero.
     pub(crate) answerable: AtomicU64,
-    /// The next flight whose front lies in the same quad.
+    /// The next flight of the same front.
     sibling: AtomicPtr<Self>,
     /// The next flight in the completion queue.
     pub(crate) queued: AtomicPtr<Self>,
@@ -169,13 +135,12 @@ pub(crate) struct Flight<X: 'static> {
 
 impl<X: PartialEq> Flight<X> {
     /// The flight of this word in this manner, entered if it is new.
-    pub(crate) fn of(word: Range<CodeAddr>, front: usize, claim: Claim<X>, manner: X) -> &'static Self {
-        let quad = claim.low.0;
-        let known = quad.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
-        known.unwrap_or_else(|| quad.add(Self::new(word, front, claim, manner)))
+    pub(crate) fn of(place: &Front<X>, word: Range<CodeAddr>, front: usize, claim: Claim, manner: X) -> &'static Self {
+        let known = place.flights().find(|f| f.word == word && f.front == front && f.manner == manner);
+        known.unwrap_or_else(|| place.add(Self::new(word, front, claim, manner)))
     }
 
-    fn new(word: Range<CodeAddr>, front: usize, claim: Claim<X>, manner: X) -> Self {
+    fn new(word: Range<CodeAddr>, front: usize, claim: Claim, manner: X) -> Self {
         Self {
             word,
             front,
@@ -247,61 +212,5 @@ impl<X: PartialEq> Flight<X> {
         let old = self.old.load(Ordering::Acquire);
         let under_way = self.phase() != Phase::Idle && self.number() == number;
         under_way.then_some((number, old))
-    }
-}
-
-/// The bytes of one word: the quads they lie in and their bits there.
-#[derive(Debug)]
-pub(crate) struct Claim<X: 'static> {
-    low: (&'static Quad<X>, u32),
-    high: Option<(&'static Quad<X>, u32)>,
-}
-
-impl<X> Clone for Claim<X> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<X> Copy for Claim<X> {}
-
-impl<X: PartialEq> Claim<X> {
-    /// The claim on `[start, end)`, at most eight bytes, with the quads that `quad_of` finds.
-    pub(crate) fn new(word: &Range<CodeAddr>, mut quad_of: impl FnMut(CodeAddr) -> &'static Quad<X>) -> Self {
-        let len = word.end.distance_from(word.start) as usize;
-        let bits = ((1u32 << len) - 1) << word.start.within(8);
-        let low = (quad_of(word.start), bits & 0xff);
-        let above = bits >> 8;
-        let high = (above != 0).then(|| (quad_of(word.end.offset(-1)), above));
-        Self { low, high }
-    }
-
-    /// Takes the bytes if none of them is held.
-    pub(crate) fn take(&self) -> bool {
-        let (low, bits) = self.low;
-        if !low.take(bits) {
-            return false;
-        }
-        match self.high {
-            Some((high, above)) if !high.take(above) => {
-                low.give_back(bits);
-                false
-            }
-            _ => true,
-        }
-    }
-
-    /// Gives the bytes back. Only for who took them.
-    pub(crate) fn give_back(&self) {
-        if let Some((high, above)) = self.high {
-            high.give_back(above);
-        }
-        let (low, bits) = self.low;
-        low.give_back(bits);
-    }
-
-    /// Whether somebody holds one of the bytes.
-    pub(crate) fn is_held(&self) -> bool {
-        self.low.0.holds(self.low.1) || self.high.is_some_and(|(high, above)| high.holds(above))
     }
 }

@@ -12,11 +12,12 @@
 
 use crate::access::{self, Access, Refusal, Window};
 use crate::addr::CodeAddr;
+use crate::claim::Claim;
 use crate::code_memory;
 use crate::error::{AdoptError, PatchError};
 use crate::flight::{self, Flight, Manner};
 use crate::granule::Granule;
-use crate::ledger::{Claim, Phase};
+use crate::ledger::Phase;
 use crate::live::{self, Width};
 use crate::os::{
     maps::{self, Mapping},
@@ -44,7 +45,7 @@ pub struct PatchSite {
     /// The width of the one store that always holds the whole word, if there is one: then a patch need not look at what is there.
     whole: Option<Width>,
     granule: Granule,
-    claim: Claim<Manner>,
+    claim: Claim,
     /// How to replace bytes that a boundary cuts; none if none does.
     flight: Option<&'static Flight>,
     /// Whether the pages have still to be made writable, under [`Access::RwxLazy`].
@@ -185,7 +186,9 @@ impl PatchSite {
         let alias = self.alias;
         // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller.
         unsafe {
-            flight::store_at_once(self.word.start, alias, self.granule, new, |to, width, value| window.store(to, alias, width, value))
+            flight::store_at_once(self.word.start, alias, self.granule, new, |to, width, value| {
+                window.store(to, alias, width, value)
+            })
         }
         .map(drop)
     }
@@ -264,10 +267,10 @@ impl Survey {
         if access == Access::ProcMem && layout == Layout::Any && len > 1 {
             return Err(AdoptError::SeveralInstructions { address });
         }
-        let claim = Claim::new(&word, flight::quad);
+        let claim = flight::claim_of(&word);
         let plan = Plan::new(address, len, granule, self.policy.order, layout);
         let manner = Manner { plan, layout, granule, barrier: self.policy.barrier, access };
-        let flight = plan.front().map(|front| Flight::of(word.clone(), front, claim, manner));
+        let flight = plan.front().map(|front| Flight::enter(word.clone(), front, claim, manner));
         if flight.is_some() {
             self.require_traps(address)?;
         }

@@ -24,7 +24,7 @@ use crate::addr::CodeAddr;
 use crate::effect;
 use crate::error::TrapError;
 use crate::flight::{self, Flight, Pace};
-use crate::ledger::{Phase, Quad};
+use crate::ledger::{Front, Phase};
 use crate::live;
 use crate::os::{
     self, cpu,
@@ -138,15 +138,15 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 /// Finds out whose the trap is, and serves it if it is ours.
 fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     let at = thread.trap();
-    let Some(quad) = flight::known_quad(at) else { return Verdict::Foreign };
+    let Some(front) = flight::front_at(at) else { return Verdict::Foreign };
     loop {
-        let before = flights_so_far(quad);
+        let before = flights_so_far(front);
         // SAFETY: (1) the thread has just fetched this byte; the mapping is the adopter's to keep.
         if unsafe { live::load_byte(at) } != TRAP {
             thread.resume_at(at);
             return Verdict::Resume;
         }
-        let under_way = quad.flights().find(|flight| flight.traps(at) && flight.phase() != Phase::Idle);
+        let under_way = front.flights().find(|flight| flight.traps(at) && flight.phase() != Phase::Idle);
         match under_way {
             Some(flight) => {
                 if let Some(verdict) = serve(flight, at, thread) {
@@ -154,15 +154,15 @@ fn judge(thread: &mut Interrupted<'_>) -> Verdict {
                 }
             }
             // The byte is a trap, no flight is under way, and none was in between: it belongs to the code.
-            None if flights_so_far(quad) == before => return Verdict::Foreign,
+            None if flights_so_far(front) == before => return Verdict::Foreign,
             None => {}
         }
     }
 }
 
-/// How many flights began in this quad.
-fn flights_so_far(quad: &Quad<flight::Manner>) -> u64 {
-    quad.flights().map(Flight::number).sum()
+/// How many flights began here.
+fn flights_so_far(front: &Front<flight::Manner>) -> u64 {
+    front.flights().map(Flight::number).sum()
 }
 
 /// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has to be looked at again.

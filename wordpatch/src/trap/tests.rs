@@ -1,10 +1,10 @@
 #![allow(unsafe_code)]
 
 use super::*;
+use crate::Policy;
 use crate::access::Window;
 use crate::protocol::{Layout, Step};
 use crate::specimen::{Laid, Specimen, policies};
-use crate::Policy;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Every specimen at every cut, under both orders.
