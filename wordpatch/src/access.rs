@@ -19,6 +19,7 @@ use crate::live::{self, Width};
 use crate::os::{
     OsError, files,
     pages::{self, PAGE, Protection},
+    signals::Blocked,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
@@ -106,13 +107,14 @@ pub(crate) fn forget_windows() {
     }
 }
 
-/// The way to the bytes of some words, open while it lives. For one word it does not allocate and is usable in a signal handler,
-/// since no handler runs on a thread while that has a window open.
+/// The way to the bytes of some words, open while it lives. For one word it does not allocate and is usable in a signal handler:
+/// signals are blocked on a thread that holds the lock.
 pub(crate) struct Window {
     access: Access,
     file: Option<OwnedFd>,
     pages: Pages,
-    _alone: Option<MutexGuard<'static, ()>>,
+    /// The lock, given back before signals are let in again.
+    _alone: Option<(MutexGuard<'static, ()>, Blocked)>,
 }
 
 /// Ranges of pages: those of one word without allocating.
@@ -142,7 +144,8 @@ impl Window {
         match access {
             Access::Rwx | Access::RwxLazy => {}
             Access::Batch => {
-                window._alone = Some(WINDOWS.lock());
+                let undisturbed = Blocked::all();
+                window._alone = Some((WINDOWS.lock(), undisturbed));
                 for word in words {
                     window.open_pages(&word)?;
                 }

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use crate::access::{Access, Refusal, Window};
-use crate::barrier::{Barrier, BarrierError};
+use crate::barrier::BarrierError;
 use crate::completion;
 use crate::error::PatchError;
 use crate::flight::Flight;
@@ -72,64 +72,60 @@ impl<'site> Batch<'site> {
     /// Replaces all words. On an error no word was replaced, except as [`PatchError`] says of the error itself.
     pub fn commit(self) -> Result<Committed, PatchError> {
         let Self { edits } = self;
-        let mut done = Committed { at_once: 0, behind_traps: 0, barriers: 0 };
-        let (trapped, plain) = sort(&edits)?;
-        let accesses = distinct(edits.iter().map(|(site, _)| site.parts().2));
-        if !trapped.is_empty() {
-            trap::check().map_err(|why| PatchError::Trap { address: trapped[0].0.address(), why })?;
-            let _undisturbed = Blocked::all();
-            let legs = claim(&trapped)?;
-            let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
+        edits.iter().try_for_each(|(site, new)| site.make_ready(*new))?;
+        let needs_traps = edits.iter().any(|(site, _)| site.is_straddler());
+        let _undisturbed = needs_traps.then(Blocked::all);
+        let mut held = Held::take(&edits)?;
+        let (trapped, plain): (Vec<&Edit<'_>>, Vec<&Edit<'_>>) = edits.iter().partition(|(site, new)| site.is_cut(*new));
+        let accesses = distinct(edits.iter().map(|(site, _)| site.access()));
+        let mut barriers = 0;
+        if let Some((first, _)) = trapped.first() {
+            trap::check().map_err(|why| PatchError::Trap { address: first.address(), why })?;
+            let legs = held.take_off(&trapped, &plain);
             plant(&legs, &accesses)?;
-            done.barriers += fly(&legs, &accesses, &barriers)?;
-            done.behind_traps = legs.len();
+            barriers = fly(&legs, &accesses)?;
         }
-        done.at_once = plain.len();
-        in_windows(
-            &accesses,
-            &plain,
-            |(site, _)| site,
-            // SAFETY: (1) the caller of `push`.
-            |(site, new), window| unsafe { site.store_through(window, *new) },
-        )
-        .map_err(PatchError::Refused)?;
-        Ok(done)
+        let store = |&&(site, new): &&Edit<'_>, window: &Window| {
+            // SAFETY: (1) the caller of `push`; the bytes are held.
+            unsafe { site.store_through(window, new) }.map(drop)
+        };
+        in_windows(&accesses, &plain, |(site, _)| site, store).map_err(PatchError::Refused)?;
+        Ok(Committed { at_once: plain.len(), behind_traps: trapped.len(), barriers })
     }
 }
 
-/// The edits that need a trap, and the others.
-type Sorted<'a> = (Vec<(&'a PatchSite, Word)>, Vec<(&'a PatchSite, Word)>);
+/// A word and its site.
+type Edit<'a> = (&'a PatchSite, Word);
 
-/// Checks lengths, unlocks lazily, and sorts the edits by whether a boundary cuts the bytes that change.
-fn sort<'a>(edits: &[(&'a PatchSite, Word)]) -> Result<Sorted<'a>, PatchError> {
-    let mut sorted = (Vec::new(), Vec::new());
-    for &(site, new) in edits {
-        let (word, _, _, granule, _) = site.parts();
-        if new.len() != site.len() {
-            return Err(PatchError::Length { address: word.start, expected: site.len(), found: new.len() });
-        }
-        site.unlock_if_new().map_err(PatchError::Refused)?;
-        let changed = site.read().difference(&new).unwrap_or(0..0);
-        let cut = granule.cut(word.start.offset(changed.start as isize), changed.len());
-        if cut.is_some() { sorted.0.push((site, new)) } else { sorted.1.push((site, new)) }
-    }
-    Ok(sorted)
+/// The bytes of a batch's sites, given back when the batch is over, except those whose flights took off and give theirs back
+/// themselves.
+struct Held<'a> {
+    sites: Vec<&'a PatchSite>,
 }
 
-/// Claims all words or none, and takes off.
-fn claim<'a>(edits: &[(&'a PatchSite, Word)]) -> Result<Vec<Leg<'a>>, PatchError> {
-    let mut legs: Vec<Leg<'a>> = Vec::with_capacity(edits.len());
-    for &(site, new) in edits {
-        let (_, alias, _, _, flight) = site.parts();
-        let Some(flight) = flight else { unreachable!("a word without a boundary inside needs no trap") };
-        if let Err(error) = flight.claim() {
-            legs.iter().for_each(|(_, flight)| flight.land());
-            return Err(error);
+impl<'a> Held<'a> {
+    /// Takes the bytes of all sites or of none.
+    fn take(edits: &[Edit<'a>]) -> Result<Self, PatchError> {
+        let mut held = Self { sites: Vec::with_capacity(edits.len()) };
+        for &(site, _) in edits {
+            site.claim()?;
+            held.sites.push(site);
         }
-        flight.prepare(alias, new);
-        legs.push((site, flight));
+        Ok(held)
     }
-    Ok(legs)
+
+    /// Takes off for the words that need a trap, and goes on holding the others.
+    fn take_off(&mut self, trapped: &[&Edit<'a>], others: &[&Edit<'a>]) -> Vec<Leg<'a>> {
+        self.sites.clear();
+        self.sites.extend(others.iter().map(|(site, _)| site));
+        trapped.iter().filter_map(|&&(site, new)| Some((site, site.take_off(new)?))).collect()
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.sites.iter().for_each(|site| site.give_back());
+    }
 }
 
 /// Plants all traps or none.
@@ -163,7 +159,8 @@ fn take_back(flight: &'static Flight, phase: Phase) {
 }
 
 /// Leg after leg: one barrier for all, then everybody's stores. Returns how many barriers were passed.
-fn fly(legs: &[Leg<'_>], accesses: &[Access], barriers: &[Barrier]) -> Result<usize, PatchError> {
+fn fly(legs: &[Leg<'_>], accesses: &[Access]) -> Result<usize, PatchError> {
+    let barriers = distinct(legs.iter().map(|(_, flight)| flight.manner.barrier));
     let mut passed = 0;
     for phase in [Phase::Trapped, Phase::Backed] {
         // Whoever ran into a trap that cannot be carried out may have finished that flight already.
@@ -175,22 +172,32 @@ fn fly(legs: &[Leg<'_>], accesses: &[Access], barriers: &[Barrier]) -> Result<us
             return Err(give_up(&mine, phase, error));
         }
         passed += barriers.len();
-        let mut failed = None;
-        in_windows(
-            accesses,
-            &mine,
-            |(site, _)| site,
-            |(_, flight), window| {
-                failed = flight.stores_of_leg(phase, window).err().or(failed);
-                Ok(())
-            },
-        )
-        .map_err(PatchError::Refused)?;
-        if let Some(error) = failed {
+        let failures = accesses.iter().filter_map(|&access| store_leg(&mine, phase, access).err());
+        // Every group is carried on, whatever became of the one before.
+        if let Some(error) = failures.fold(None, |first, error| first.or(Some(error))) {
             return Err(error);
         }
     }
     Ok(passed)
+}
+
+/// The stores between two barriers of all flights of one access.
+fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), PatchError> {
+    let group = || mine.iter().filter(|(site, _)| site.access() == access);
+    match Window::open(access, group().map(|(site, _)| site.range())) {
+        Ok(window) => {
+            let results = group().map(|(_, flight)| flight.stores_of_leg(phase, &window));
+            // All of them are carried out, and the first failure is told.
+            results.fold(None, |first, result| first.or(result.err())).map_or(Ok(()), Err)
+        }
+        Err(refusal) => {
+            for (_, flight) in group() {
+                flight.set_phase(phase);
+                completion::enqueue(flight);
+            }
+            Err(PatchError::Refused(refusal))
+        }
+    }
 }
 
 /// Takes back what can be taken back, and leaves the rest to the completion thread.
@@ -212,8 +219,8 @@ fn in_windows<T>(
     mut act: impl FnMut(&T, &Window) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     for &access in accesses {
-        let of_access = || items.iter().filter(|item| site_of(item).parts().2 == access);
-        let window = Window::open(access, of_access().map(|item| site_of(item).parts().0))?;
+        let of_access = || items.iter().filter(|item| site_of(item).access() == access);
+        let window = Window::open(access, of_access().map(|item| site_of(item).range()))?;
         of_access().try_for_each(|item| act(item, &window))?;
     }
     Ok(())

@@ -89,14 +89,17 @@ impl Flight {
 
     /// Takes the bytes, or says who has them.
     pub(crate) fn claim(&self) -> Result<(), PatchError> {
-        if self.claim.take() {
-            return Ok(());
+        if self.claim.take() { Ok(()) } else { Err(self.holder()) }
+    }
+
+    /// Who holds bytes of this word: another patch of it, or an overlapping one.
+    #[cold]
+    pub(crate) fn holder(&self) -> PatchError {
+        let (address, len) = (self.start(), self.len());
+        match self.phase() {
+            Phase::Idle => PatchError::Overlap { address, len },
+            Phase::Busy | Phase::Trapped | Phase::Backed => PatchError::Contended { address },
         }
-        let address = self.start();
-        if self.phase() == Phase::Idle {
-            return Err(PatchError::Overlap { address, len: self.len() });
-        }
-        Err(PatchError::Contended { address })
     }
 
     /// Takes off with the bytes claimed: everything that can be done before the trap. Returns the flight's number.
@@ -127,11 +130,11 @@ impl Flight {
         true
     }
 
-    /// Signals blocked, if a handler on this thread could have to wait for a step that it interrupted: for an instruction that the
-    /// trap handler cannot carry out, or for a window.
+    /// Signals blocked, if a handler on this thread could have to wait for a step that it interrupted, because the trap handler
+    /// cannot carry out an instruction there.
     pub(crate) fn undisturbed(&self) -> Option<Blocked> {
-        let alone = self.is_answerable() && self.manner.access != Access::Batch && cpu::shadow_stack_pointer() == 0;
-        (!alone).then(Blocked::all)
+        let nobody_waits = self.is_answerable() && cpu::shadow_stack_pointer() == 0;
+        (!nobody_waits).then(Blocked::all)
     }
 
     /// The instruction of `word` that begins `at` bytes behind the word's start; what follows the word is read from memory.
@@ -254,9 +257,9 @@ impl Flight {
             if let Err(error) = written {
                 // Foreign bytes end the flight as they are; bytes that cannot be written leave it where it was.
                 if matches!(error, PatchError::Foreign { .. }) {
-                    self.land()
+                    self.land();
                 } else {
-                    self.set_phase(phase)
+                    self.set_phase(phase);
                 }
                 return Err(error);
             }
@@ -315,8 +318,8 @@ impl Flight {
 /// Replaces what is at `at` by `new` with one store, which `store` does. `false` if a boundary cuts the bytes that change.
 ///
 /// # Safety
-/// 1. The bytes are mapped, readable, and writable by `store`, or through `alias` where several stores' worth of them change. 2. They
-/// are the caller's to change. 3. The new word is code that may stand in place of the old one.
+/// (1) The bytes are mapped, readable, and writable by `store`, or through `alias` where several stores' worth of them change; (2) they
+/// are the caller's to change; (3) the new word is code that may stand in place of the old one.
 #[inline(always)]
 pub(crate) unsafe fn store_at_once<E>(
     at: CodeAddr,

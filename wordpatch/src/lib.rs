@@ -1,4 +1,49 @@
-//! draft
+//! Replace up to eight bytes of x86-64 code while other threads are running it.
+//!
+//! A patch is seen whole: every thread that comes by executes the old bytes or the new ones, never a mixture, and nobody is stopped.
+//! A word inside an aligned quadword is replaced by one store. A word that a boundary cuts is replaced behind a trap; threads
+//! that run into it get the old instruction from a signal handler and go on at once, even if the patcher never comes back.
+//!
+//! ```
+//! use wordpatch::{CodeMemory, Layout, PatchSite, Policy, Word};
+//!
+//! // A function that returns 1: mov eax, 1; ret.
+//! let mut memory = CodeMemory::new(64)?;
+//! memory.write(0, &[0xb8, 1, 0, 0, 0, 0xc3]);
+//! // SAFETY: the bytes just written are a function of that type.
+//! let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(memory.base().as_ptr()) };
+//!
+//! // Its first instruction is five bytes long; nobody jumps into the middle of it.
+//! let site = unsafe { PatchSite::adopt(memory.base(), 5, Layout::One, &Policy::new()?)? };
+//! let executer = std::thread::spawn(move || (0..100_000).map(|_| function()).collect::<std::collections::BTreeSet<_>>());
+//! // SAFETY: mov eax, 2 is one instruction of five bytes, too.
+//! unsafe { site.patch(Word::new(&[0xb8, 2, 0, 0, 0]).unwrap())? };
+//! assert_eq!(function(), 2);
+//!
+//! // Whoever ran it meanwhile saw one or the other.
+//! assert!(executer.join().unwrap().is_subset(&[1, 2].into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`PatchSite`] is a place that is prepared; [`Survey`] adopts many. [`PatchSite::patch`] waits until the patch is over,
+//!   [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces many words for the price of one barrier.
+//! - [`Policy`] says how: what fetch sees whole ([`Granule`]), how cores are made to forget ([`Barrier`]), how text is
+//!   made writable ([`Access`]). The defaults are the documented ones; [`Config`] reads others from the environment.
+//! - [`CodeMemory`] is memory for code of one's own, executable here and writable elsewhere.
+//! - [`capi`] is the same for C: `include/wordpatch.h`.
+//! - [`protocol`] is the order of the steps as a value, with the model that shows it right; [`live`] is the one place that
+//!   stores into running code; [`os`] is the only door to the kernel, for every crate of the workspace.
+//!
+//! What it does not do: it decodes no program (it knows only the few instructions that its trap handler carries out), finds no
+//! probes, encodes no calls. It rests on five assumptions, cited by their tags wherever code relies on them:
+//!
+//! | tag | assumption |
+//! |---|---|
+//! | A1 | A store within one granule is seen whole by instruction fetch. |
+//! | A2 | After a barrier, no core runs bytes that it fetched before it. |
+//! | A3 | A store of one byte is never torn. |
+//! | A4 | No thread resumes in the middle of an instruction that is replaced. |
+//! | A5 | Where an instruction is replaced by one that changes the flags, nobody reads them. |
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 compile_error!("wordpatch changes running x86-64 code on Linux; there is nothing it could do elsewhere");
 

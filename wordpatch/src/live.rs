@@ -57,7 +57,7 @@ impl Width {
 /// Stores the low `width` bytes of `value` at `at` with one instruction, visible to others after all earlier stores.
 ///
 /// # Safety
-/// 1. `[at, at + width)` is mapped and writable. 2. Those bytes are the caller's to change. 3. Whoever executes them meanwhile
+/// (1) `[at, at + width)` is mapped and writable; (2) those bytes are the caller's to change; (3) whoever executes them meanwhile
 /// may see the old or the new bytes, and either is right.
 #[inline]
 pub unsafe fn store(at: CodeAddr, width: Width, value: u64) {

@@ -29,7 +29,6 @@ use crate::protocol::{Layout, Plan};
 use crate::trap;
 use crate::word::Word;
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -40,9 +39,8 @@ pub struct PatchSite {
     /// The distance to where the bytes are written; zero outside of our own code memory.
     alias: isize,
     access: Access,
-    /// Whether the bytes can be stored to at any time.
-    direct: bool,
-    /// The width of the one store that always holds the whole word, if there is one: then a patch need not look at what is there.
+    /// The width of the one store that always holds the whole word, if there is one and the bytes can be stored to at any time:
+    /// then a patch need not look at what is there.
     whole: Option<Width>,
     granule: Granule,
     claim: Claim,
@@ -90,7 +88,8 @@ impl PatchSite {
         self.flight.map_or(Phase::Idle, Flight::phase)
     }
 
-    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new ones.
+    /// Replaces the bytes by `new` and returns when every thread that comes by executes the new ones; where one store does it, as
+    /// soon as that has left this core, for which nobody waits.
     ///
     /// Fails if the site, or bytes of it, are being patched by somebody else; of several threads that patch one site at the
     /// same time at least one succeeds.
@@ -98,13 +97,15 @@ impl PatchSite {
     /// # Safety
     /// `new` may be executed in place of what is there: it begins instructions at the same places (layout equivalence), and
     /// whatever it calls, jumps to or reads stays there for as long as a thread may execute it.
+    #[inline]
     pub unsafe fn patch(&self, new: Word) -> Result<(), PatchError> {
         // SAFETY: (1) the caller.
-        if unsafe { self.patch_at_once(new)? } {
-            return Ok(());
+        unsafe {
+            match self.flight {
+                None => self.store_uncut(new),
+                Some(flight) => self.begin(flight, new)?.finish(),
+            }
         }
-        // SAFETY: (1) the caller.
-        unsafe { self.start_behind_trap(new)? }.finish()
     }
 
     /// Starts to replace the bytes by `new` and returns without waiting. From then on executers of the old bytes are served by
@@ -114,75 +115,69 @@ impl PatchSite {
     /// As for [`patch`](Self::patch); the site's code stays mapped until the patch is over.
     pub unsafe fn start(&self, new: Word) -> Result<Pending<'_>, PatchError> {
         // SAFETY: (1) the caller.
-        if unsafe { self.patch_at_once(new)? } {
-            return Ok(Pending::landed());
+        unsafe {
+            match self.flight {
+                None => self.store_uncut(new).map(|()| Pending::landed()),
+                Some(flight) => self.begin(flight, new),
+            }
         }
-        // SAFETY: (1) the caller.
-        unsafe { self.start_behind_trap(new) }
     }
 
-    /// Claims the bytes and plants the traps.
-    unsafe fn start_behind_trap(&self, new: Word) -> Result<Pending<'_>, PatchError> {
-        let Some(flight) = self.flight else { unreachable!("bytes without a boundary inside are patched at once") };
-        trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
+    /// Patches a site that no boundary cuts.
+    #[inline]
+    unsafe fn store_uncut(&self, new: Word) -> Result<(), PatchError> {
+        self.check_length(new)?;
+        if self.claim.is_held() {
+            return Err(self.holder());
+        }
+        match self.whole {
+            // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of `patch`.
+            Some(width) => unsafe { live::store(self.word.start.offset(self.alias), width, new.to_u64()) },
+            None => {
+                let window = self.window().map_err(PatchError::Refused)?;
+                // SAFETY: (1) the caller.
+                unsafe { self.store_through(&window, new) }.map_err(PatchError::Refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Claims the bytes of a site that a boundary cuts, and replaces what does not need a trap, or plants one.
+    unsafe fn begin(&self, flight: &'static Flight, new: Word) -> Result<Pending<'_>, PatchError> {
+        self.check_length(new)?;
         flight.claim()?;
+        // SAFETY: (1) the caller; the bytes are claimed.
+        let begun = unsafe { self.begin_claimed(flight, new) };
+        if !matches!(begun, Ok(Some(_))) {
+            flight.claim.give_back();
+        }
+        begun.map(|number| number.map_or_else(Pending::landed, |number| Pending::new(flight, number)))
+    }
+
+    /// As `begin`. Returns the flight's number if it took off.
+    unsafe fn begin_claimed(&self, flight: &'static Flight, new: Word) -> Result<Option<u64>, PatchError> {
+        let window = self.window().map_err(PatchError::Refused)?;
+        // SAFETY: (1) the caller.
+        if unsafe { self.store_through(&window, new) }.map_err(PatchError::Refused)? {
+            return Ok(None);
+        }
+        trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
         let number = flight.prepare(self.alias, new);
         let undisturbed = flight.undisturbed();
-        let trapped = self.window().and_then(|window| flight.trap(&window));
-        if let Err(refusal) = trapped {
-            flight.land();
+        if let Err(refusal) = flight.trap(&window) {
+            flight.set_phase(Phase::Idle);
             return Err(PatchError::Refused(refusal));
         }
         flight.set_phase(Phase::Trapped);
         drop(undisturbed);
-        Ok(Pending::new(flight, number))
+        Ok(Some(number))
     }
 
-    /// Patches with one store, if no boundary cuts the bytes that change.
-    #[inline]
-    unsafe fn patch_at_once(&self, new: Word) -> Result<bool, PatchError> {
-        let (address, len) = (self.word.start, self.len());
-        if new.len() != len {
-            return Err(PatchError::Length { address, expected: len, found: new.len() });
-        }
-        if self.claim.is_held() {
-            return Err(self.holder());
-        }
-        if let Some(width) = self.whole {
-            // SAFETY: (1) adopted: mapped and writable through the alias; (2) and (3) the caller of `patch`.
-            unsafe { live::store(address.offset(self.alias), width, new.to_u64()) };
-            return Ok(true);
-        }
-        if self.direct {
-            // SAFETY: (1) adopted: mapped, readable, and writable through the alias; (2) and (3) the caller of `patch`.
-            let stored: Result<bool, Infallible> = unsafe {
-                flight::store_at_once(address, self.alias, self.granule, new, |to, width, value| {
-                    live::store(to.offset(self.alias), width, value);
-                    Ok(())
-                })
-            };
-            return Ok(stored.unwrap_or_else(|never| match never {}));
-        }
-        // SAFETY: (1) the caller.
-        unsafe { self.patch_through_window(new) }.map_err(PatchError::Refused)
-    }
-
-    /// The same where the pages are not writable all the time.
-    unsafe fn patch_through_window(&self, new: Word) -> Result<bool, Refusal> {
-        let window = self.window()?;
-        // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller of `patch`.
-        unsafe {
-            flight::store_at_once(self.word.start, self.alias, self.granule, new, |to, width, value| {
-                window.store(to, self.alias, width, value)
-            })
-        }
-    }
-
-    /// One store for a batch, through a window that is open.
+    /// Patches with one store through a window that is open; `false` if a boundary cuts the bytes that change.
     ///
     /// # Safety
     /// As for [`patch`](Self::patch).
-    pub(crate) unsafe fn store_through(&self, window: &Window, new: Word) -> Result<(), Refusal> {
+    pub(crate) unsafe fn store_through(&self, window: &Window, new: Word) -> Result<bool, Refusal> {
         let alias = self.alias;
         // SAFETY: (1) adopted: mapped, readable, and writable through the window; (2) and (3) the caller.
         unsafe {
@@ -190,16 +185,19 @@ impl PatchSite {
                 window.store(to, alias, width, value)
             })
         }
-        .map(drop)
+    }
+
+    #[inline]
+    fn check_length(&self, new: Word) -> Result<(), PatchError> {
+        let (address, expected, found) = (self.word.start, self.len(), new.len());
+        if expected == found { Ok(()) } else { Err(PatchError::Length { address, expected, found }) }
     }
 
     /// Who holds bytes of this site: another patch of it, or an overlapping one.
     #[cold]
     fn holder(&self) -> PatchError {
-        match self.phase() {
-            Phase::Idle => PatchError::Overlap { address: self.word.start, len: self.len() },
-            Phase::Busy | Phase::Trapped | Phase::Backed => PatchError::Contended { address: self.word.start },
-        }
+        let (address, len) = (self.word.start, self.len());
+        self.flight.map_or(PatchError::Overlap { address, len }, Flight::holder)
     }
 
     #[inline]
@@ -218,8 +216,41 @@ impl PatchSite {
         Ok(())
     }
 
-    pub(crate) fn parts(&self) -> (Range<CodeAddr>, isize, Access, Granule, Option<&'static Flight>) {
-        (self.word.clone(), self.alias, self.access, self.granule, self.flight)
+    pub(crate) fn range(&self) -> Range<CodeAddr> {
+        self.word.clone()
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        self.access
+    }
+
+    /// What can be found out, and done, before the bytes are claimed.
+    pub(crate) fn make_ready(&self, new: Word) -> Result<(), PatchError> {
+        self.check_length(new)?;
+        self.unlock_if_new().map_err(PatchError::Refused)
+    }
+
+    /// Whether a boundary cuts the bytes that differ from `new`.
+    pub(crate) fn is_cut(&self, new: Word) -> bool {
+        let changed = self.read().difference(&new).unwrap_or(0..0);
+        self.granule.cut(self.word.start.offset(changed.start as isize), changed.len()).is_some()
+    }
+
+    /// Takes the bytes for a batch.
+    pub(crate) fn claim(&self) -> Result<(), PatchError> {
+        if self.claim.take() { Ok(()) } else { Err(self.holder()) }
+    }
+
+    /// Gives the bytes back. Only for who took them.
+    pub(crate) fn give_back(&self) {
+        self.claim.give_back();
+    }
+
+    /// Takes off with the bytes claimed; nothing if no boundary cuts the site.
+    pub(crate) fn take_off(&self, new: Word) -> Option<&'static Flight> {
+        let flight = self.flight?;
+        flight.prepare(self.alias, new);
+        Some(flight)
     }
 
     /// The patch of this site that is under way, if one is: for taking up what a thread has left behind.
@@ -278,10 +309,9 @@ impl Survey {
             self.unlock(&word)?;
         }
         let locked = AtomicBool::new(access == Access::RwxLazy);
-        let direct = access == Access::Rwx;
         let width = Width::at_least(len);
-        let whole = (direct && flight.is_none() && width.bytes() == len).then_some(width);
-        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, direct, whole, granule, claim, flight, locked })
+        let whole = (access == Access::Rwx && flight.is_none() && width.bytes() == len).then_some(width);
+        Ok(PatchSite { word, alias: alias.unwrap_or(0), access, whole, granule, claim, flight, locked })
     }
 
     /// Checks that the word is code. Returns whether all of it can be written already.

@@ -121,15 +121,16 @@ enum Verdict {
 
 extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let errno = os::errno();
+    // A signal that somebody sent, a hardware breakpoint or a single step may find the thread behind a trap byte by chance.
     // SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t to a handler installed with SA_SIGINFO; (2) nobody else uses
     // them before the handler returns.
-    let (code, verdict) = unsafe {
-        let mut thread = Interrupted::new(&mut *context.cast());
-        ((*info).si_code, judge(&mut thread))
+    let verdict = unsafe {
+        match (*info).si_code {
+            libc::SI_KERNEL | libc::TRAP_BRKPT => judge(&mut Interrupted::new(&mut *context.cast())),
+            _ => Verdict::Foreign,
+        }
     };
-    // A signal that somebody sent, and a hardware breakpoint or single step, may find the thread behind a trap byte by chance.
-    let is_trap = code == libc::SI_KERNEL || code == libc::TRAP_BRKPT;
-    if !is_trap || verdict == Verdict::Foreign {
+    if verdict == Verdict::Foreign {
         chain::pass_on(signal, info, context);
     }
     os::set_errno(errno);

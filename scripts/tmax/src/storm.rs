@@ -153,7 +153,7 @@ impl Storm {
         let mut to = Face::New;
         let end = Instant::now() + budget.time;
         let mut wrong = 0;
-        let mut visits = 0u64;
+        let (mut visits, mut late) = (0u64, false);
         loop {
             let beside = crew.comes_by(PATIENCE);
             // What came of the toggles before was published before an executer came by.
@@ -163,7 +163,7 @@ impl Storm {
             let spent = tally.counted >= budget.toggles || tally.torn >= budget.torn;
             // The clock is slower than a toggle: it is asked now and then.
             visits += 1;
-            let late = visits % 32 == 0 && Instant::now() >= end;
+            late |= visits % 32 == 0 && Instant::now() >= end;
             if to == Face::New && (spent || late) {
                 break;
             }

@@ -120,7 +120,7 @@ fn status_field(thread: Tid, name: &str, hexadecimal: bool) -> Result<Option<u64
     let mut buffer = [0; 4096];
     let status = files::read_start(path.as_c_str(), &mut buffer)?;
     let line = status.split(|&b| b == b'\n').find_map(|line| line.strip_prefix(name.as_bytes()));
-    let Some(value) = line.map(|l| l.trim_ascii_start()) else { return Ok(None) };
+    let Some(value) = line.map(<[u8]>::trim_ascii_start) else { return Ok(None) };
     if !hexadecimal {
         return Ok(number(value));
     }

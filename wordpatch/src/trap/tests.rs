@@ -36,14 +36,12 @@ fn each_instruction_is_replaced_and_replaced_back_at_every_cut() {
 /// Stops a patch after every single store and barrier and runs the function there.
 fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&str)) {
     let site = laid.adopt(Layout::One, policy);
-    let (word, alias, access, _, flight) = site.parts();
-    let flight = flight.unwrap();
     look("before");
-    flight.claim().unwrap();
+    site.claim().unwrap();
     look("claimed");
-    flight.prepare(alias, laid.new);
+    let flight = site.take_off(laid.new).unwrap();
     look("prepared");
-    let window = Window::open(access, std::iter::once(word)).unwrap();
+    let window = Window::open(site.access(), std::iter::once(site.range())).unwrap();
     flight.trap(&window).unwrap();
     look("trapped, busy");
     flight.set_phase(Phase::Trapped);
