@@ -1,9 +1,41 @@
-//! draft
+//! What this machine does to code that is modified while it runs: the calibration command `tmax`, and the range that it and the
+//! storm tests fire on.
+//!
+//! ```
+//! use tmax::storm::{Face, Outcome, Placement, Shape, Target};
+//!
+//! // Eight bytes of an immediate, three of them before a 32-byte boundary.
+//! let target = Target::new(Shape::Immediate, Placement::Astride { boundary: 32, before: 3 })?;
+//! assert_eq!(target.try_out(), Outcome::Old);
+//! target.store_whole(Face::New);
+//! assert_eq!(target.try_out(), Outcome::New);
+//! # Ok::<(), wordpatch::os::OsError>(())
+//! ```
+//!
+//! - [`storm`] is the range: targets, executers, adversaries, recipes, tallies.
+//! - [`measure`] holds the five measurements; a [`Plan`] says how much of each, a [`Watch`] when to stop.
+//! - [`Report`] puts them together: JSON, a calibration; [`Summary`] shows it as tables, [`figure`] as a drawing.
+//! - [`Args`] is the command line.
+//!
+//! It does not patch programs: that is `wordpatch`, whose right ways are compared here with wrong ones. And it proves nothing: a
+//! failure that was not seen is only rarer than three in the number of toggles that the report states.
+
+mod cli;
+pub mod figure;
+pub mod interrupt;
 pub mod measure;
 mod plan;
+mod report;
 pub mod statistics;
 mod stopwatch;
 pub mod storm;
+mod summary;
+mod svg;
+pub mod table;
 mod watch;
+
+pub use cli::Args;
 pub use plan::Plan;
+pub use report::{Place, Report, Row};
+pub use summary::Summary;
 pub use watch::{Failure, Watch};

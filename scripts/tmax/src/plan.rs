@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// No step is longer.
+pub(crate) const STEP: Duration = Duration::from_millis(500);
+
 /// What is sampled, and for how long.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -63,6 +66,11 @@ impl Plan {
             latency: time.mul_f64(0.04),
             latent: time.mul_f64(0.02),
         }
+    }
+
+    /// How often cells are gone through if the longest of them gets `longest`: whoever interrupts waits for one step at most.
+    pub(crate) fn turns(&self, longest: Duration) -> u32 {
+        self.passes.max((longest.as_secs_f64() / STEP.as_secs_f64()).ceil() as u32)
     }
 
     /// How long all of it takes, setting up left out.

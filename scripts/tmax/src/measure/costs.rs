@@ -6,7 +6,7 @@
 //! which nobody executes or borrows.
 #![allow(unsafe_code)]
 
-use crate::plan::Plan;
+use crate::plan::{Plan, STEP};
 use crate::statistics::Sample;
 use crate::stopwatch;
 use crate::storm::shot::{self, OnTrap};
@@ -97,7 +97,8 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     let _seat = seating.take_patchers_seat()?;
     let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
     let bench = Bench::new(&target)?;
-    let share = plan.costs / (2 * Operation::ALL.len() as u32);
+    // More than a step tells nothing new.
+    let share = STEP.min(plan.costs / (2 * Operation::ALL.len() as u32));
     let mut costs = Vec::new();
     for operation in Operation::ALL {
         for executers in [0, 1] {

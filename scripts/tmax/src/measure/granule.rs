@@ -69,12 +69,14 @@ const BURST: u32 = 16;
 /// Tries all offsets.
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
     let total: f64 = (0..64).map(TornAt::weight).sum();
-    let time = |offset| plan.granule.div_f64(f64::from(plan.passes)).mul_f64(TornAt::weight(offset) / total);
+    let share = |offset| plan.granule.mul_f64(TornAt::weight(offset) / total);
+    let turns = plan.turns((0..64).map(share).max().unwrap_or_default());
+    let time = |offset| share(offset) / turns;
     let mut offsets: Vec<TornAt> = (0..64).map(|offset| TornAt { offset, ..TornAt::default() }).collect();
     let storm = Storm::new()?.burst(BURST);
-    for pass in 0..plan.passes {
+    for turn in 0..turns {
         for at in &mut offsets {
-            let storm = storm.clone().seed(u64::from(pass) << 8 | at.offset as u64);
+            let storm = storm.clone().seed(u64::from(turn) << 8 | at.offset as u64);
             let tally = toggle(&storm, at.offset, time(at.offset))?;
             at.torn += tally.torn;
             at.n += tally.counted;

@@ -73,7 +73,7 @@ impl Latency {
     }
 }
 
-/// How many turns code and data take.
+/// How many turns code and data take, at least.
 const TURNS: u32 = 4;
 
 /// The longest pause before a store, in ticks.
@@ -83,9 +83,10 @@ const PAUSE: u64 = 1_000;
 pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> {
     let seating = Seating::new()?;
     let target = Target::new(Shape::Immediate, Placement::InLine(8))?;
-    let share = plan.latency / (2 * TURNS);
+    let turns = plan.turns(plan.latency / 2).max(TURNS);
+    let share = plan.latency / (2 * turns);
     let mut spans = [Vec::new(), Vec::new()];
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         for (medium, spans) in [Medium::Code, Medium::Data].into_iter().zip(&mut spans) {
             spans.extend(watched(&seating, medium, &target, share)?);
             watch.passed("visibility", share)?;

@@ -1,7 +1,8 @@
 //! Latent cost: what an inactive site takes, in each of its forms and at each distance from a line's end.
 //!
-//! A loop of the site, `dec ecx` and `jnz`, against the same loop without the site. All loops take turns, so that whatever slows
-//! the machine slows all of them.
+//! A loop of eight nops, the site, `dec ecx` and `jnz`, against the same loop without the site, in which the nops are longer by
+//! as many bytes as the site has before the line's end: both loops lie on the same two lines, and differ by one instruction.
+//! All loops take turns, so that whatever slows the machine slows all of them.
 //!
 //! # Safety
 //!
@@ -125,8 +126,13 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
         watch.passed("latent cost", share)?;
     }
     watch.passed("latent cost", plan.latent.saturating_sub(start.elapsed()))?;
-    let empty = |at: usize| &loops.iter().find(|(form, position, ..)| *form == Form::Empty && *position == at).expect("in the list").3;
-    Ok(loops.iter().filter_map(|(form, position, _, turns)| summary(*form, *position, turns, empty(*position))).collect())
+    let mut results = Vec::new();
+    // The empty loop is the first of each position.
+    for same_position in loops.chunks(Form::ALL.len()) {
+        let empty = &same_position[0].3;
+        results.extend(same_position.iter().filter_map(|(form, position, _, turns)| summary(*form, *position, turns, empty)));
+    }
+    Ok(results)
 }
 
 fn summary(form: Form, position: usize, turns: &[f64], empty: &[f64]) -> Option<Latent> {
@@ -134,6 +140,23 @@ fn summary(form: Form, position: usize, turns: &[f64], empty: &[f64]) -> Option<
     let turns = Sample::new(turns.iter().copied())?;
     let (lo, hi) = ratios.median_interval(100);
     Some(Latent { form, position, min: turns.min(), median: turns.median(), ratio: ratios.median(), lo, hi, n: turns.len() })
+}
+
+/// The size of a cache line.
+const LINE: usize = 64;
+
+/// Eight nops of `len` bytes together.
+fn padding(len: usize) -> Vec<u8> {
+    // The recommended nops of four to eight bytes (AMD64 APM volume 3, "NOP"; Intel SDM volume 2, the same).
+    const NOPS: [&[u8]; 5] = [
+        &[0x0f, 0x1f, 0x40, 0x00],
+        &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    ];
+    let (short, longer) = (len / 8, len % 8);
+    (0..8).flat_map(|i| NOPS[short + usize::from(i < longer) - 4]).copied().collect()
 }
 
 /// One loop, ready to run.
@@ -144,17 +167,20 @@ struct Loop {
 
 impl Loop {
     fn new(form: Form, position: usize) -> Result<Self, OsError> {
-        let site = if position == 0 { 16 } else { 128 - position };
-        let [a, b, c, d] = ITERATIONS.to_le_bytes();
-        let count = [0xb9, a, b, c, d]; // mov ecx, ITERATIONS
-        let body = form.bytes(TO_RET);
-        // dec ecx; jnz back to the site; ret
+        // The loop begins with a line; the site lies in the middle of it or at its end.
+        let site = if position == 0 { 32 } else { 64 - position };
+        let start = if form == Form::Empty { site + position } else { site };
+        let body = [&padding(start)[..], form.bytes(TO_RET)].concat();
+        // dec ecx; jnz back to the loop's beginning; ret
         let back = -(body.len() as i8 + 4);
         let tail = [0xff, 0xc9, 0x75, back as u8, 0xc3];
-        let mut memory = CodeMemory::new(512)?;
-        memory.write(site - count.len(), &[&count[..], body, &tail].concat());
-        memory.write(site + 5 + usize::from(TO_RET), &[0xc3]);
-        Ok(Self { memory, entry: site - count.len() })
+        let mut memory = CodeMemory::new(LINE * 8)?;
+        let [a, b, c, d] = ITERATIONS.to_le_bytes();
+        let count = [0xb9, a, b, c, d]; // mov ecx, ITERATIONS
+        let entry = LINE - count.len();
+        memory.write(entry, &[&count[..], &body, &tail].concat());
+        memory.write(LINE + site + 5 + usize::from(TO_RET), &[0xc3]);
+        Ok(Self { memory, entry })
     }
 
     fn at(&self) -> CodeAddr {
@@ -172,6 +198,7 @@ impl Loop {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wordpatch::live;
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     #[test]
@@ -201,10 +228,31 @@ mod tests {
     }
 
     #[test]
-    fn the_back_edge_leads_to_the_site() {
-        let tail = [0xff, 0xc9, 0x75, (-(5i8 + 4)) as u8];
-        let mut decoder = Decoder::with_ip(64, &tail, 5, DecoderOptions::NONE);
-        assert_eq!(decoder.decode().mnemonic(), Mnemonic::Dec);
-        assert_eq!(decoder.decode().near_branch_target(), 0);
+    fn padding_is_eight_nops_of_any_length_that_is_needed() {
+        for len in 32..=64 {
+            let bytes = padding(len);
+            let nops: Vec<Mnemonic> = Decoder::new(64, &bytes, DecoderOptions::NONE).iter().map(|i| i.mnemonic()).collect();
+            assert_eq!((bytes.len(), nops), (len, vec![Mnemonic::Nop; 8]));
+        }
+    }
+
+    #[test]
+    fn the_loops_go_back_to_their_beginning_and_place_the_site_where_it_is_said_to_be() {
+        for position in POSITIONS {
+            for form in Form::ALL {
+                let code = Loop::new(form, position).unwrap();
+                let mut bytes = [0; 96];
+                for (i, byte) in bytes.iter_mut().enumerate() {
+                    // SAFETY: (1) readable memory of ours.
+                    *byte = unsafe { live::load_byte(code.memory.base().offset(64 + i as isize)) };
+                }
+                let instructions: Vec<_> = Decoder::with_ip(64, &bytes, 0, DecoderOptions::NONE).iter().take(12).collect();
+                let jump = instructions.iter().find(|i| i.mnemonic() == Mnemonic::Jne).unwrap();
+                assert_eq!(jump.near_branch_target(), 0, "{form:?} {position}");
+                if form != Form::Empty && position > 0 {
+                    assert_eq!(instructions[8].ip(), 64 - position as u64);
+                }
+            }
+        }
     }
 }

@@ -152,14 +152,13 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
     let membarrier = Barrier::Membarrier.prepare().is_ok();
     let mut points: Vec<Point> = cells(plan).into_iter().filter(|point| point.wait.is_some() || membarrier).collect();
     let (waits, barriers) = points.iter().fold((0, 0), |(w, b), p| if p.wait.is_some() { (w + 1, b) } else { (w, b + 1) });
-    let time = |point: &Point| match point.wait {
-        Some(_) => plan.waits / (plan.passes * waits.max(1)),
-        None => plan.barrier / (plan.passes * barriers.max(1)),
-    };
-    for pass in 0..plan.passes {
+    let (waits, barriers) = (plan.waits / waits.max(1), plan.barrier / barriers.max(1));
+    let turns = plan.turns(waits.max(barriers));
+    let time = |point: &Point| if point.wait.is_some() { waits / turns } else { barriers / turns };
+    for turn in 0..turns {
         for point in &mut points {
             let time = time(point);
-            let storm = storm.clone().seed(u64::from(pass) + 1).executers(point.executers).adversary(point.case.adversary());
+            let storm = storm.clone().seed(u64::from(turn) + 1).executers(point.executers).adversary(point.case.adversary());
             point.add(&toggle(&storm, point, time)?);
             watch.passed("tear rates", time)?;
         }
@@ -194,6 +193,12 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// The literature's T_max: the shortest wait that was never seen to fail, nor any longer one, if a shorter one was. Where
+    /// nothing fails at all, the measurement cannot tell how long one has to wait.
+    pub fn tmax(&self) -> Option<u64> {
+        self.longest_failing.and(self.clean_from)
+    }
+
     /// What `points` say of `case`.
     pub fn of(case: Case, points: &[Point]) -> Self {
         let mut by_wait = std::collections::BTreeMap::<u64, (u64, u64)>::new();

@@ -72,7 +72,7 @@ pub enum Shape {
 }
 
 /// What the lead-in puts into eax and ecx: no mixture gives it.
-pub(super) const PRESET: u32 = 0x5a5a_5a5a;
+pub(super) const PRESET: u64 = 0x5a5a_5a5a;
 
 /// What landing pad 0 returns; pad n returns n more.
 pub(super) const PAD: u32 = 0x7700;
@@ -177,8 +177,8 @@ impl Shape {
         let mask = match self {
             Self::Move => moved(shot).filter(|_| shot.rdx == 0 && shot.rsi == 0),
             Self::Pair => moved(shot).and_then(|mask| Some(mask | added(shot)?)),
-            Self::Immediate => (shot.rcx == PRESET.into()).then(|| origin(&shot.rax.to_le_bytes(), old, new)).flatten(),
-            Self::Call if shot.rax == PRESET.into() && shot.rcx == PRESET.into() => return Outcome::Off,
+            Self::Immediate => (shot.rcx == PRESET).then(|| origin(&shot.rax.to_le_bytes(), old, new)).flatten(),
+            Self::Call if shot.rax == PRESET && shot.rcx == PRESET => return Outcome::Off,
             Self::Call => match (shot.rax as u32).wrapping_sub(PAD) {
                 mask @ 0..32 if shot.rax >> 32 == 0 && mask & 1 == 0 => Some(mask as u8),
                 _ => None,
@@ -189,8 +189,7 @@ impl Shape {
 
     /// The registers that a face leaves behind.
     pub fn shot(self, face: Face) -> Shot {
-        let preset = u64::from(PRESET);
-        let idle = Shot { rax: preset, rcx: preset, rdx: 0, rsi: 0 };
+        let idle = Shot { rax: PRESET, rcx: PRESET, rdx: 0, rsi: 0 };
         let immediate = |bytes: &[u8]| u64::from(u32::from_le_bytes([bytes[1], bytes[2], bytes[3], bytes[4]]));
         match (self, face) {
             (Self::Move, Face::Old) => Shot { rax: immediate(&MOVE[0]), ..idle },
@@ -206,8 +205,7 @@ impl Shape {
 
 /// The mask of the first five bytes of [`Shape::Move`] and [`Shape::Pair`].
 fn moved(shot: &Shot) -> Option<u8> {
-    let preset = u64::from(PRESET);
-    let (opcode, value) = match (shot.rax == preset, shot.rcx == preset) {
+    let (opcode, value) = match (shot.rax == PRESET, shot.rcx == PRESET) {
         (false, true) => (0, shot.rax),
         (true, false) => (1, shot.rcx),
         _ => return None,

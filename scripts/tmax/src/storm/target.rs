@@ -189,7 +189,7 @@ impl Target {
 
 /// The registers' presets.
 fn lead_in() -> Vec<u8> {
-    let [a, b, c, d] = PRESET.to_le_bytes();
+    let [a, b, c, d] = (PRESET as u32).to_le_bytes();
     let mov_eax = [0xb8, a, b, c, d];
     let mov_ecx = [0xb9, a, b, c, d];
     let xor_edx_esi = [0x31, 0xd2, 0x31, 0xf6];

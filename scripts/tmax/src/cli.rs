@@ -1,0 +1,111 @@
+//! The command line, defined once: its help, manual page and completions all come from here.
+
+use crate::plan::Plan;
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measures what this machine does to code that is modified while it runs
+///
+/// Finds out how many aligned bytes instruction fetch sees whole (the granule), how often the literature's protocol of
+/// breakpoint and wait is torn at each wait (T_max), and what patching costs here. Writes a calibration that wordpatch uses
+/// where it is asked to, and only on the machine that it was made on.
+#[derive(Clone, Debug, PartialEq, Parser)]
+#[command(name = "tmax", version, after_help = EXAMPLES)]
+pub struct Args {
+    /// Take about twenty seconds: few waits, few toggles (the default)
+    #[arg(long, conflicts_with = "full")]
+    pub quick: bool,
+
+    /// Take about twenty minutes: every wait, three numbers of executers
+    #[arg(long)]
+    pub full: bool,
+
+    /// Take about this long instead
+    #[arg(long, value_name = "N", value_parser = seconds)]
+    pub seconds: Option<Duration>,
+
+    /// Write the calibration there [default: fastinst/tmax.toml in $XDG_CONFIG_HOME or ~/.config]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub json: bool,
+
+    /// Draw tear rates against waits
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+
+    /// Print the manual page and do nothing else
+    #[arg(long)]
+    pub man: bool,
+
+    /// Print completions for a shell and do nothing else
+    #[arg(long, value_name = "SHELL")]
+    pub completions: Option<Shell>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tmax                            calibrate this machine, once after installing
+  tmax --full --svg waits.svg     look for rare failures and draw them
+  tmax --json -o cal.toml | jq .granule
+  tmax --man | man -l -
+
+Nothing else should run meanwhile; the answer stays right if it does, but rests on fewer toggles. Two processors are needed.
+Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is written).";
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    // Below, there are cells without a toggle; above, somebody has mistyped.
+    if !(0.5..=864_000.0).contains(&seconds) {
+        return Err("between 0.5 and 864000 seconds".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+impl Args {
+    /// What is asked for.
+    pub fn plan(&self) -> Plan {
+        match (self.full, self.seconds) {
+            (true, seconds) => Plan::full(seconds.unwrap_or(Duration::from_secs(20 * 60))),
+            (false, seconds) => Plan::quick(seconds.unwrap_or(Duration::from_secs(20))),
+        }
+    }
+
+    /// Prints the manual page or completions to `out`, if that is asked for.
+    pub fn describe(&self, out: &mut impl io::Write) -> Option<io::Result<()>> {
+        if self.man {
+            return Some(clap_mangen::Man::new(Self::command()).render(out));
+        }
+        self.completions.map(|shell| {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Self::command(), "tmax", &mut script);
+            out.write_all(&script)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn what_is_asked_for_is_planned() {
+        let plan = |args: &[&str]| Args::try_parse_from([&["tmax"], args].concat()).map(|args| args.plan()).ok();
+        assert_eq!(plan(&[]), plan(&["--quick"]));
+        assert_eq!(plan(&["--full"]).unwrap().total().as_secs(), 1200);
+        assert_eq!(plan(&["--seconds", "2"]).unwrap().total().as_secs_f64().round(), 2.0);
+        for wrong in [&["--quick", "--full"][..], &["--seconds", "0"], &["--seconds", "nan"], &["extra"]] {
+            assert_eq!(plan(wrong), None, "{wrong:?}");
+        }
+    }
+}

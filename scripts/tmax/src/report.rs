@@ -1,0 +1,232 @@
+//! The report: everything that was measured, what it comes to, and its JSON.
+
+use crate::measure::costs::{self, Cost};
+use crate::measure::granule::{self, Offsets, TornAt};
+use crate::measure::latency::{self, Latency, Medium};
+use crate::measure::latent::{self, Form, Latent};
+use crate::measure::tears::{self, Case, Point, Verdict};
+use crate::plan::Plan;
+use crate::statistics::rate_below;
+use crate::watch::{Failure, Watch};
+use serde::Serialize;
+use std::time::{Instant, SystemTime};
+use wordpatch::os::{affinity, cpu};
+use wordpatch::{Calibration, FailedWait, Machine, Ticks};
+
+/// Where and when.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// The processor's name.
+    pub brand: String,
+    /// What the calibration depends on.
+    #[serde(flatten)]
+    pub machine: Machine,
+    /// How many processors the process may use.
+    pub cpus: usize,
+    /// The load before, over one minute.
+    pub load: Option<f64>,
+}
+
+impl Place {
+    fn here() -> Self {
+        let load = std::fs::read_to_string("/proc/loadavg").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+        Self { brand: cpu::brand(), machine: Machine::here(), cpus: affinity::allowed().map_or(1, |cpus| cpus.len()), load }
+    }
+}
+
+/// One figure, as other tools read it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Option<f64>,
+    /// In what.
+    pub unit: &'static str,
+    /// What it is compared with.
+    pub baseline: Option<f64>,
+    /// The quotient of the two.
+    pub ratio: Option<f64>,
+    /// How many measurements it rests on.
+    pub n: u64,
+}
+
+impl Row {
+    fn new(name: impl Into<String>, value: Option<f64>, unit: &'static str, n: u64) -> Self {
+        Self { name: name.into(), value: value.filter(|v| v.is_finite()), unit, baseline: None, ratio: None, n }
+    }
+
+    fn against(self, baseline: f64) -> Self {
+        let ratio = self.value.map(|value| value / baseline).filter(|ratio| ratio.is_finite());
+        Self { baseline: Some(baseline).filter(|b| b.is_finite()), ratio, ..self }
+    }
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    experiment: &'static str,
+    /// Where.
+    pub machine: Place,
+    /// When it began, as RFC 3339 writes it.
+    pub date: String,
+    /// `quick` or `full`.
+    pub plan: &'static str,
+    /// How long it took.
+    pub seconds: f64,
+    /// The granule, in bytes.
+    pub granule: usize,
+    /// How often that was tried, at the offset tried least.
+    pub granule_toggles: u64,
+    /// The 64 offsets.
+    pub torn_by_offset: Vec<TornAt>,
+    /// The cells of the curves.
+    pub tmax: Vec<Point>,
+    /// What patching costs.
+    pub costs: Vec<Cost>,
+    /// How soon it is seen.
+    pub latency: Vec<Latency>,
+    /// What inactive sites cost.
+    pub latent: Vec<Latent>,
+    /// What all this comes to, in sentences.
+    pub findings: Vec<String>,
+    /// The same in figures.
+    pub rows: Vec<Row>,
+}
+
+impl Report {
+    /// Measures everything.
+    pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Self, Failure> {
+        let (machine, date, start) = (Place::here(), SystemTime::now(), Instant::now());
+        let offsets = granule::measure(plan, watch)?;
+        let tmax = tears::measure(plan, watch)?;
+        let costs = costs::measure(plan, watch)?;
+        let latency = latency::measure(plan, watch)?;
+        let latent = latent::measure(plan, watch)?;
+        let findings = findings(&offsets, &tmax, plan);
+        let rows = rows(&offsets, &tmax, &costs, &latency, &latent);
+        let granule = offsets.granule().bytes();
+        Ok(Self {
+            experiment: "tmax",
+            machine,
+            date: humantime::format_rfc3339_seconds(date).to_string(),
+            plan: plan.name,
+            seconds: start.elapsed().as_secs_f64(),
+            granule,
+            granule_toggles: offsets.toggles(granule).0,
+            torn_by_offset: offsets.0,
+            tmax,
+            costs,
+            latency,
+            latent,
+            findings,
+            rows,
+        })
+    }
+
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        // Only maps with keys that are no strings have no JSON, and there are none.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// What wordpatch may be told of it.
+    pub fn calibration(&self) -> Calibration {
+        let failed = Case::ALL.into_iter().flat_map(|case| {
+            let by_wait = Verdict::of(case, &self.tmax).by_wait.into_iter();
+            let failed = by_wait.filter(|&(_, torn, _)| torn > 0);
+            failed.map(move |(wait, torn, toggles)| FailedWait { case: case.name().to_owned(), wait, torn, toggles })
+        });
+        Calibration {
+            machine: self.machine.machine.clone(),
+            date: self.date.clone(),
+            granule: Offsets(self.torn_by_offset.clone()).granule(),
+            granule_toggles: self.granule_toggles,
+            tmax: Verdict::of(Case::Hot, &self.tmax).tmax().map(Ticks),
+            failed: failed.collect(),
+        }
+    }
+}
+
+fn findings(offsets: &Offsets, points: &[Point], plan: &Plan) -> Vec<String> {
+    let granule = offsets.granule().bytes();
+    let (least, all) = offsets.toggles(granule);
+    let rate = rate_below(0, least);
+    let mut findings = vec![match granule {
+        1 => "granule: none; even stores within an aligned quadword were torn, which contradicts AMD's manual and makes \
+              everything but one-byte stores unsafe here"
+            .to_owned(),
+        _ => format!(
+            "granule: {granule} bytes; no store within such a block was torn in {all} toggles ({least} at the offset tried \
+             least: a rate below {rate:.0e} is not excluded). It is used only where it is asked for; the default is 8"
+        ),
+    }];
+    findings.extend(Case::ALL.into_iter().map(|case| wait_finding(case, &Verdict::of(case, points))));
+    let barrier = points.iter().filter(|point| point.wait.is_none());
+    let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+    findings.push(match (torn, n) {
+        (_, 0) => "membarrier: not available here; wordpatch falls back to the signal barrier".to_owned(),
+        (0, n) => format!("membarrier: no tear in {n} toggles; it is what wordpatch uses"),
+        (torn, n) => format!("membarrier: TORN in {torn} of {n} toggles; this contradicts membarrier(2): please report it"),
+    });
+    if plan.name == "quick" {
+        findings.push("this was the quick run: few waits, few toggles each; --full looks for rarer failures".to_owned());
+    }
+    findings
+}
+
+fn wait_finding(case: Case, verdict: &Verdict) -> String {
+    let what = case.description();
+    let Verdict { longest_failing, clean_from, clean_toggles, longest_tried, .. } = verdict;
+    match (longest_failing, clean_from) {
+        _ if verdict.by_wait.is_empty() => format!("{what}: not measured, this processor has no CLFLUSHOPT"),
+        (None, _) => format!(
+            "{what}: nothing was torn, not even without waiting, in {clean_toggles} toggles a wait: too few to say what wait is \
+             needed, and no proof that none is"
+        ),
+        (Some(failing), Some(clean)) => format!(
+            "{what}: torn at waits up to {failing} ticks, the largest failing wait seen, not a proof; from {clean} to \
+             {longest_tried} ticks nothing was torn in {clean_toggles} toggles a wait"
+        ),
+        (Some(failing), None) => {
+            format!("{what}: no safe T_max found, torn at every length up to {failing} ticks, the longest tried; membarrier is used")
+        }
+    }
+}
+
+fn rows(offsets: &Offsets, points: &[Point], costs: &[Cost], latency: &[Latency], latent: &[Latent]) -> Vec<Row> {
+    let granule = offsets.granule().bytes();
+    let mut rows = vec![Row::new("granule", Some(granule as f64), "bytes", offsets.toggles(granule).0)];
+    for case in Case::ALL {
+        let verdict = Verdict::of(case, points);
+        let value = |wait: Option<u64>| wait.map(|wait| wait as f64);
+        let n = verdict.by_wait.iter().map(|&(.., n)| n).sum();
+        rows.push(Row::new(format!("tmax/{}/largest_failing", case.name()), value(verdict.longest_failing), "ticks", n));
+        rows.push(Row::new(format!("tmax/{}", case.name()), value(verdict.tmax()), "ticks", verdict.clean_toggles));
+        let barrier = points.iter().filter(|point| point.case == case && point.wait.is_none());
+        let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+        rows.push(Row::new(format!("membarrier/{}", case.name()), (n > 0).then_some(torn as f64), "torn", n));
+    }
+    for pair in costs.chunks(2) {
+        let [alone, beside] = pair else { continue };
+        let cost = |cost: &Cost, with: &str| {
+            Row::new(format!("cost/{}/{with}", cost.name), Some(cost.median), "ticks", cost.n as u64)
+        };
+        rows.extend([cost(alone, "alone"), cost(beside, "executer").against(alone.median)]);
+    }
+    let of = |medium| latency.iter().find(move |latency| latency.medium == medium);
+    if let (Some(code), Some(data)) = (of(Medium::Code), of(Medium::Data)) {
+        let pairs = [("p50", code.p50, data.p50), ("p99", code.p99, data.p99), ("p99.99", code.p99_99, data.p99_99)];
+        let row = |(name, code_ticks, data_ticks)| {
+            Row::new(format!("latency/{name}"), Some(code_ticks), "ticks", code.n as u64).against(data_ticks)
+        };
+        rows.extend(pairs.map(row));
+    }
+    let empty = |at| latent.iter().find(move |l| l.form == Form::Empty && l.position == at).map_or(f64::NAN, |l| l.median);
+    for l in latent.iter().filter(|l| l.form != Form::Empty) {
+        let name = format!("latent/{}/{}", l.form.name(), l.position);
+        let row = Row::new(name, Some(l.median), "ticks/iteration", l.n as u64).against(empty(l.position));
+        rows.push(Row { ratio: Some(l.ratio), ..row });
+    }
+    rows
+}
