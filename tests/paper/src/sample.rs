@@ -4,6 +4,8 @@
 //! and the median over the pairs of whatever comes now and then. A block is the mean of its samples without the slowest twentieth:
 //! the counter's step is too coarse for a median, and a preemption too long for a mean.
 
+use tmax::statistics::Sample;
+
 /// The samples of one kind, block by block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Blocks {
@@ -32,7 +34,7 @@ impl Blocks {
 
     /// The median of the blocks, less what taking the time costs.
     pub(crate) fn median(&self, overhead: f64) -> f64 {
-        median(self.means.iter().map(|mean| mean - overhead).collect())
+        Sample::new(self.means.iter().map(|mean| mean - overhead)).map_or(f64::NAN, |means| means.median())
     }
 }
 
@@ -51,37 +53,19 @@ pub(crate) struct Ratio {
 const DRAWS: usize = 2000;
 
 impl Ratio {
-    /// Of blocks that were taken in turn; `overhead` is what taking the time costs each sample.
-    pub(crate) fn of(subject: &Blocks, baseline: &Blocks, overhead: f64) -> Self {
-        let pairs: Vec<f64> = subject.means.iter().zip(&baseline.means).map(|(s, b)| (s - overhead) / (b - overhead)).collect();
-        let mut chance = 0x9e37_79b9_7f4a_7c15u64;
-        let mut draw = || {
-            // xorshift: any sequence that is not periodic in the pairs does.
-            chance ^= chance << 13;
-            chance ^= chance >> 7;
-            chance ^= chance << 17;
-            pairs[(chance % pairs.len() as u64) as usize]
-        };
-        let mut medians: Vec<f64> = (0..DRAWS).map(|_| median((0..pairs.len()).map(|_| draw()).collect())).collect();
-        medians.sort_by(f64::total_cmp);
-        Self {
+    /// Of blocks that were taken in turn, if there are any; `overhead` is what taking the time costs each sample.
+    pub(crate) fn of(subject: &Blocks, baseline: &Blocks, overhead: f64) -> Option<Self> {
+        let each = subject.means.iter().zip(&baseline.means).map(|(s, b)| (s - overhead) / (b - overhead));
+        let pairs = Sample::new(each)?;
+        let (lo, hi) = pairs.median_interval(DRAWS);
+        Some(Self {
             value: subject.median(overhead),
             baseline: baseline.median(overhead),
-            median: median(pairs.clone()),
-            lo: medians[DRAWS / 40],
-            hi: medians[DRAWS - 1 - DRAWS / 40],
+            median: pairs.median(),
+            lo,
+            hi,
             pairs: pairs.len() as u64,
-        }
-    }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => f64::NAN,
-        n if n % 2 == 0 => f64::midpoint(values[half - 1], values[half]),
-        _ => values[half],
+        })
     }
 }
 
@@ -107,7 +91,7 @@ mod tests {
             a.close();
             b.close();
         }
-        let ratio = Ratio::of(&a, &b, 0.0);
+        let ratio = Ratio::of(&a, &b, 0.0).unwrap();
         assert!((ratio.median - 1.0).abs() < 0.02 && ratio.lo <= ratio.median && ratio.median <= ratio.hi, "{ratio:?}");
     }
 }

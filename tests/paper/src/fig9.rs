@@ -1,0 +1,33 @@
+//! Figure 9 of the literature: how often fetch is torn, by the length of the wait between trap and back, for each way to cut five bytes.
+//!
+//! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles, `n` those beside which an executer was
+//! seen; `membarrier` stands where a barrier was passed instead of a wait.
+
+use crate::report::{Report, Row};
+use std::error::Error;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tmax::{Plan, Watch};
+
+const QUICK: Duration = Duration::from_secs(15);
+const LONG: Duration = Duration::from_secs(600);
+
+pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
+    let plan = if quick { Plan::quick(QUICK) } else { Plan::full(LONG) };
+    let never = AtomicBool::new(false);
+    let measured = tmax::Report::measure(&plan, &Watch::new(&never, |_, _| ()))?;
+    let mut report = Report::new("fig9");
+    report.rows = measured
+        .tmax
+        .iter()
+        .map(|point| {
+            let wait = point.wait.map_or("membarrier".to_owned(), |ticks| ticks.to_string());
+            let name = format!("{}/{}/{}/{wait}", point.case.name(), point.position, point.executers);
+            Row::plain(name, point.torn as f64, "torn", point.toggles)
+        })
+        .collect();
+    let summary = measured.rows.iter().filter_map(|row| Some(Row::plain(row.name.clone(), row.value?, row.unit, row.n)));
+    report.rows.extend(summary);
+    report.notes = measured.findings;
+    Ok(report)
+}
