@@ -16,16 +16,17 @@
 
 use crate::addr::CodeAddr;
 use crate::live::{self, Width};
+use crate::lock::Lock;
 use crate::os::{
     OsError, files,
     pages::{self, PAGE, Protection},
     signals::Blocked,
 };
-use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
+use std::sync::MutexGuard;
 
 /// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,15 +98,7 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
 }
 
 /// One window with pages in it at a time: closing one must not close another's page.
-static WINDOWS: Mutex<()> = Mutex::new(());
-
-/// In a forked child: nobody is left who could hold the lock.
-pub(crate) fn forget_windows() {
-    if WINDOWS.is_locked() {
-        // SAFETY: (1) its holder was a thread that the child does not have, or the one that forks, which holds no window then.
-        unsafe { WINDOWS.force_unlock() };
-    }
-}
+pub(crate) static WINDOWS: Lock<()> = Lock::new(());
 
 /// The way to the bytes of some words, open while it lives. For one word it does not allocate and is usable in a signal handler:
 /// signals are blocked on a thread that holds the lock.

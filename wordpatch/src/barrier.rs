@@ -7,7 +7,7 @@ use std::fmt;
 mod roll_call;
 
 pub use roll_call::Silent;
-pub(crate) use roll_call::{forget_call, signal as reserved_signal};
+pub(crate) use roll_call::{RESERVING, forget_call, signal as reserved_signal};
 
 /// How to make every core forget what it has fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

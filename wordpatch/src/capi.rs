@@ -17,13 +17,13 @@ use crate::effect;
 use crate::error::{AdoptError, PatchError};
 use crate::ledger::Phase;
 use crate::live;
+use crate::lock::Lock;
 use crate::pending::Pending;
 use crate::policy::Policy;
 use crate::protocol::Layout;
 use crate::site::PatchSite;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 use crate::word::Word;
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,12 +35,12 @@ struct Named {
     /// Null until it is adopted, and when it was forgotten.
     site: AtomicPtr<PatchSite>,
     /// What was started and not finished.
-    pending: Mutex<Option<Pending<'static>>>,
+    pending: Lock<Option<Pending<'static>>>,
 }
 
 impl Entry for Named {
     fn vacant() -> Self {
-        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: Mutex::new(None) }
+        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: Lock::new(None) }
     }
 
     fn key(&self) -> &AtomicUsize {

@@ -17,11 +17,12 @@
 
 use crate::addr::CodeAddr;
 use crate::fork;
+use crate::lock::Lock;
 use crate::os::{
     OsError,
     pages::{self, Place, Protection},
 };
-use parking_lot::{Mutex, MutexGuard};
+use std::sync::MutexGuard;
 
 /// One region of code memory.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub struct CodeMemory {
 
 /// Where a region lies. Plain numbers, so that the list of all regions can be walked in a forked child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Region {
+pub(crate) struct Region {
     base: CodeAddr,
     writable: CodeAddr,
     len: usize,
@@ -39,7 +40,7 @@ struct Region {
 
 /// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork so that the child can
 /// walk it; never on the path of a patch.
-static REGIONS: Mutex<Vec<Region>> = Mutex::new(Vec::new());
+pub(crate) static REGIONS: Lock<Vec<Region>> = Lock::new(Vec::new());
 
 impl CodeMemory {
     /// Maps at least `len` bytes of zeroed code memory anywhere.
@@ -119,17 +120,6 @@ pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
 
 fn regions() -> MutexGuard<'static, Vec<Region>> {
     REGIONS.lock()
-}
-
-/// Keeps other threads from changing the list while the process is copied.
-pub(crate) fn hold() {
-    std::mem::forget(regions());
-}
-
-/// Undoes [`hold`], in the parent and in the child.
-pub(crate) fn release() {
-    // SAFETY: (1) locked in `hold` by this thread, or by the one that it is the copy of, whose guard was forgotten.
-    unsafe { REGIONS.force_unlock() };
 }
 
 /// Gives a forked child regions of its own.

@@ -9,9 +9,9 @@ use crate::error::PatchError;
 use crate::flight::{Flight, Pace};
 use crate::fork;
 use crate::ledger::Phase;
+use crate::lock::Lock;
 use crate::os::{self, signals::Blocked};
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use parking_lot::Mutex;
 use std::time::Duration;
 
 /// Flights that wait for the thread: a stack linked by `queued`, emptied as a whole.
@@ -41,7 +41,7 @@ pub fn background_failures() -> (u64, Option<PatchError>) {
     (FAILURES.load(Ordering::Relaxed), *LATEST.lock())
 }
 
-static LATEST: Mutex<Option<PatchError>> = Mutex::new(None);
+pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
 /// Leaves a flight to the completion thread. A flight that is queued already stays so.
 #[allow(unsafe_code)]

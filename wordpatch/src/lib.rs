@@ -67,6 +67,7 @@ mod fork;
 mod granule;
 mod ledger;
 pub mod live;
+mod lock;
 mod pending;
 mod policy;
 pub mod protocol;

@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
 use std::time::Duration;
 
-mod chain;
+pub(crate) mod chain;
 #[cfg(test)]
 mod tests;
 mod thread;

@@ -174,13 +174,13 @@ fn pairs(
         let turn = count / size.samples;
         // What the harness has stored on the way here is not part of what is timed.
         live::fence();
-        if turn % 2 == 0 {
-            subjects.push(subject(face))
+        if turn.is_multiple_of(2) {
+            subjects.push(subject(face));
         } else {
-            baselines.push(baseline(face))
+            baselines.push(baseline(face));
         }
         count += 1;
-        if count % (2 * size.samples) == 0 {
+        if count.is_multiple_of(2 * size.samples) {
             subjects.close();
             baselines.close();
         }

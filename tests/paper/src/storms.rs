@@ -7,6 +7,7 @@
 
 use crate::report::{Report, Row};
 use std::error::Error;
+use std::io::IsTerminal;
 use std::time::Duration;
 use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::{PatchSite, Policy};
@@ -27,6 +28,9 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
             let name = format!("{}/{}/{}", name(shape), place(placement), lower(adversary));
             report.rows.push(torn(format!("cell/{name}"), &tally));
             sum.add(&tally);
+        }
+        if std::io::stderr().is_terminal() {
+            eprintln!("{adversary:?}: {} torn of {}", sum.torn, sum.counted);
         }
         report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
         total.add(&sum);

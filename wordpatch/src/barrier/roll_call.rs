@@ -9,6 +9,7 @@
 //! | anything else | not yet | - |
 
 use super::{BarrierError, refuse_vfork_child};
+use crate::lock::Lock;
 use crate::os::{
     OsError, signals,
     threads::{self, Tid},
@@ -44,9 +45,11 @@ pub(crate) fn signal() -> Option<i32> {
     Some(SIGNAL.load(Ordering::Acquire)).filter(|&signal| signal != 0)
 }
 
+/// Taken while a signal is being reserved.
+pub(crate) static RESERVING: Lock<()> = Lock::new(());
+
 /// Reserves a real-time signal that the program does not use. After `fork` the reservation stays, as handlers do.
 pub(super) fn prepare() -> Result<i32, BarrierError> {
-    static RESERVING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
     let _one_at_a_time = RESERVING.lock();
     if let Some(signal) = signal() {
         return Ok(signal);

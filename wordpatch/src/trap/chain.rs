@@ -7,15 +7,15 @@
 //! | a handler | it is called, under its own mask | it is called, under its own mask |
 
 use super::TrapError;
+use crate::lock::Lock;
 use crate::os::{signals, threads};
-use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The action that ours replaced. Each one ever replaced stays, so that a handler never reads one that is gone.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
 
-static INSTALLING: Mutex<()> = Mutex::new(());
+pub(crate) static INSTALLING: Lock<()> = Lock::new(());
 
 thread_local! {
     /// The signal that this thread is passing on, so that a program's handler which passes it back to us gets no second round.
