@@ -1,0 +1,227 @@
+//! SIGTRAP is shared with the program: each scenario runs in a process of its own, which may die of it.
+#![allow(unsafe_code)]
+
+mod support;
+
+use std::arch::asm;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use support::{End, Function, OTHER, in_child, patch, start};
+use wordpatch::{AdoptError, Layout, PatchError, PatchSite, Phase, Policy, TrapError};
+
+/// What the program's own handlers note.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+static CODE: AtomicI32 = AtomicI32::new(0);
+static ADDRESS: AtomicUsize = AtomicUsize::new(0);
+static BLOCKED: AtomicU32 = AtomicU32::new(0);
+
+fn handle(handler: usize, flags: i32, also_block: &[i32]) {
+    // SAFETY: (1) the handlers of this file store numbers only, and are of the form that the flags say.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = flags;
+        also_block.iter().for_each(|&signal| assert_eq!(libc::sigaddset(&mut action.sa_mask, signal), 0));
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &action, std::ptr::null_mut()), 0);
+    }
+}
+
+extern "C" fn told(_: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: (1) the kernel's structures, passed on as they are.
+    unsafe {
+        CODE.store((*info).si_code, Ordering::Relaxed);
+        let registers = (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs;
+        ADDRESS.store(registers[libc::REG_RIP as usize] as usize, Ordering::Relaxed);
+        let mut mask = std::mem::zeroed();
+        libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut mask);
+        BLOCKED.store(libc::sigismember(&mask, libc::SIGUSR1) as u32, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn plain(_: i32) {
+    CALLS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A trap of the program's own; returns the address behind it.
+#[inline(never)]
+fn breakpoint() -> usize {
+    let behind: usize;
+    // SAFETY: (1) an INT3, which a handler lets go on behind itself.
+    unsafe { asm!("lea {0}, [rip + 2f]", "int3", "2:", out(reg) behind) };
+    behind
+}
+
+/// Installs our handler in front of whatever is there, and shows that it serves a trap of ours.
+fn ours_in_front() {
+    let function = Function::new();
+    let site = function.adopt(&Policy::new().unwrap());
+    let pending = start(&site, OTHER).unwrap();
+    assert_eq!((pending.phase(), function.call()), (Phase::Trapped, 1));
+    pending.finish().unwrap();
+    assert_eq!(function.call(), OTHER);
+}
+
+#[test]
+fn without_a_handler_a_trap_of_the_programs_own_kills_it() {
+    let end = in_child(|| {
+        ours_in_front();
+        breakpoint();
+        0
+    });
+    assert_eq!(end, End::Signal(libc::SIGTRAP));
+}
+
+#[test]
+fn a_trap_cannot_be_ignored_but_a_signal_can() {
+    let sent = in_child(|| {
+        handle(libc::SIG_IGN, 0, &[]);
+        ours_in_front();
+        // SAFETY: (1) sends a signal to this process.
+        unsafe { libc::raise(libc::SIGTRAP) };
+        7
+    });
+    assert_eq!(sent, End::Exit(7));
+    let trapped = in_child(|| {
+        handle(libc::SIG_IGN, 0, &[]);
+        ours_in_front();
+        breakpoint();
+        7
+    });
+    assert_eq!(trapped, End::Signal(libc::SIGTRAP));
+}
+
+#[test]
+fn the_handler_before_ours_is_told_everything() {
+    let end = in_child(|| {
+        handle(told as *const () as usize, libc::SA_SIGINFO, &[libc::SIGUSR1]);
+        ours_in_front();
+        let behind = breakpoint();
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1, "traps of ours are none of its business");
+        assert_eq!((CODE.load(Ordering::Relaxed), ADDRESS.load(Ordering::Relaxed)), (libc::SI_KERNEL, behind));
+        assert_eq!(BLOCKED.load(Ordering::Relaxed), 1, "its mask is kept");
+        breakpoint();
+        i32::from(CALLS.load(Ordering::Relaxed) != 2)
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_handler_that_wants_one_call_gets_one() {
+    let end = in_child(|| {
+        handle(plain as *const () as usize, libc::SA_RESETHAND, &[]);
+        ours_in_front();
+        breakpoint();
+        assert_eq!(CALLS.load(Ordering::Relaxed), 1);
+        breakpoint();
+        0
+    });
+    assert_eq!(end, End::Signal(libc::SIGTRAP));
+}
+
+#[test]
+fn a_replaced_handler_is_noticed_and_put_behind_ours_again() {
+    let end = in_child(|| {
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        handle(plain as *const () as usize, 0, &[]);
+        // The look at the handler is good for some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let refused = patch(&site, OTHER);
+        assert!(matches!(refused, Err(PatchError::Trap { why: TrapError::HandlerReplaced, .. })), "{refused:?}");
+        assert_eq!(function.call(), 1);
+        wordpatch::install_trap_handler().unwrap();
+        patch(&site, OTHER).unwrap();
+        breakpoint();
+        assert_eq!((function.call(), CALLS.load(Ordering::Relaxed)), (OTHER, 1));
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn traps_are_served_on_an_alternate_stack_and_inside_a_handler() {
+    static FUNCTION: AtomicUsize = AtomicUsize::new(0);
+    static RETURNED: AtomicU32 = AtomicU32::new(0);
+    extern "C" fn calls(_: i32) {
+        // SAFETY: (1) the address of the function below.
+        let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(FUNCTION.load(Ordering::Relaxed)) };
+        RETURNED.store(function(), Ordering::Relaxed);
+    }
+    let end = in_child(|| {
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        FUNCTION.store(function.address().get(), Ordering::Relaxed);
+        let mut stack = vec![0u8; 64 << 10];
+        // SAFETY: (1) the stack outlives its use; (2) the handler calls a function that touches no data.
+        unsafe {
+            let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+            assert_eq!(libc::sigaltstack(&alternate, std::ptr::null_mut()), 0);
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = calls as *const () as usize;
+            action.sa_flags = libc::SA_ONSTACK;
+            assert_eq!(libc::sigaction(libc::SIGUSR2, &action, std::ptr::null_mut()), 0);
+        }
+        let pending = start(&site, OTHER).unwrap();
+        // SAFETY: (1) the handler above.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        assert_eq!((RETURNED.load(Ordering::Relaxed), function.call()), (1, 1));
+        pending.finish().unwrap();
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_trap_leaves_errno_alone() {
+    let end = in_child(|| {
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        let pending = start(&site, OTHER).unwrap();
+        wordpatch::os::set_errno(1234);
+        function.call();
+        assert_eq!(wordpatch::os::errno(), 1234);
+        pending.finish().unwrap();
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+/// Adopts a straddler that must be refused, and returns why.
+fn refused() -> TrapError {
+    let function = Function::new();
+    // SAFETY: (1) to (4): nobody executes it.
+    match unsafe { PatchSite::adopt(function.address(), 5, Layout::One, &Policy::new().unwrap()) } {
+        Err(AdoptError::Trap { why, address }) if address == function.address() => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_thread_that_blocks_sigtrap_is_named() {
+    let end = in_child(|| {
+        // SAFETY: (1) a valid set.
+        unsafe {
+            let mut mask = std::mem::zeroed();
+            libc::sigaddset(&mut mask, libc::SIGTRAP);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &mask, std::ptr::null_mut());
+        }
+        assert_eq!(refused(), TrapError::Blocked { thread: wordpatch::os::threads::current() });
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_traced_process_is_refused_with_its_tracer() {
+    // SAFETY: (1) as in `in_child`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: (1) numbers only.
+        unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+        // The tracer is the parent's thread, whose id is not the process's.
+        let code = i32::from(!matches!(refused(), TrapError::Traced { tracer } if tracer > 0));
+        // SAFETY: (1) ends the process.
+        unsafe { libc::_exit(code) };
+    }
+    assert_eq!(support::await_end(child), End::Exit(0));
+}
