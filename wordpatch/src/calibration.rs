@@ -251,7 +251,7 @@ impl Calibration {
 fn at(path: &Path, error: &io::Error) -> CalibrationError {
     let errno = error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::IsADirectory => libc::EISDIR,
-        io::ErrorKind::InvalidFilename => libc::EINVAL,
+        io::ErrorKind::InvalidFilename | io::ErrorKind::InvalidInput => libc::EINVAL,
         _ => libc::EIO,
     });
     CalibrationError::File { path: path.to_owned(), errno }

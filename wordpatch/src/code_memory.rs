@@ -20,22 +20,41 @@ use crate::fork;
 use crate::lock::Lock;
 use crate::os::{
     OsError,
-    pages::{self, Place, Protection},
+    pages::{self, PAGE, Place, Protection},
 };
+use std::ops::Range;
 use std::sync::MutexGuard;
 
 /// One region of code memory.
 #[derive(Debug)]
 pub struct CodeMemory {
-    region: Region,
+    span: Span,
 }
 
-/// Where a region lies. Plain numbers, so that the list of all regions can be walked in a forked child.
+/// Where a region lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Region {
+struct Span {
     base: CodeAddr,
     writable: CodeAddr,
     len: usize,
+}
+
+/// A region, as a forked child has to know it.
+#[derive(Debug)]
+pub(crate) struct Region {
+    span: Span,
+    /// The pages that were written to, as ranges of offsets: a region may be large and mostly empty.
+    written: Vec<Range<usize>>,
+}
+
+impl Region {
+    fn note(&mut self, range: Range<usize>) {
+        let pages = range.start & !(PAGE - 1)..pages::round_up(range.end);
+        match self.written.iter_mut().find(|known| known.start <= pages.end && pages.start <= known.end) {
+            Some(known) => *known = known.start.min(pages.start)..known.end.max(pages.end),
+            None => self.written.push(pages),
+        }
+    }
 }
 
 /// The regions that exist. Taken when a region is made, dropped or looked up, and held across fork so that the child can
@@ -68,44 +87,48 @@ impl CodeMemory {
                 return Err(error);
             }
         };
-        let region = Region { base, writable, len };
-        regions().push(region);
-        Ok(Self { region })
+        let span = Span { base, writable, len };
+        regions().push(Region { span, written: Vec::new() });
+        Ok(Self { span })
     }
 
     /// Where its code is executed.
     pub fn base(&self) -> CodeAddr {
-        self.region.base
+        self.span.base
     }
 
     /// Its size in bytes: whole pages.
     #[allow(clippy::len_without_is_empty, reason = "never empty")]
     pub fn len(&self) -> usize {
-        self.region.len
+        self.span.len
     }
 
-    /// The writable address of the byte that is executed at `base() + offset`.
+    /// The writable address of the byte that is executed at `base() + offset`. A forked child gets what is stored there if
+    /// [`write`](Self::write) has put something on the same page.
     pub fn writable(&self, offset: usize) -> CodeAddr {
-        assert!(offset <= self.region.len, "offset {offset} lies outside of {} bytes of code memory", self.region.len);
-        self.region.writable.offset(offset as isize)
+        assert!(offset <= self.span.len, "offset {offset} lies outside of {} bytes of code memory", self.span.len);
+        self.span.writable.offset(offset as isize)
     }
 
     /// Copies `code` to `offset`. For code that nobody executes yet.
     pub fn write(&mut self, offset: usize, code: &[u8]) {
         let end = offset.checked_add(code.len());
-        assert!(end.is_some_and(|end| end <= self.region.len), "code at {offset} runs over the end of its memory");
+        assert!(end.is_some_and(|end| end <= self.span.len), "code at {offset} runs over the end of its memory");
         // SAFETY: (1) the range was checked to lie inside the writable mapping, which lives as long as `self`; (2) `code` is
         // somebody's slice and no reference to our mapping is ever made, so they do not overlap.
         unsafe {
             std::ptr::copy_nonoverlapping(code.as_ptr(), self.writable(offset).get() as *mut u8, code.len());
+        }
+        if let Some(region) = regions().iter_mut().find(|region| region.span == self.span) {
+            region.note(offset..offset + code.len());
         }
     }
 }
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        let Region { base, writable, len } = self.region;
-        regions().retain(|region| *region != self.region);
+        let Span { base, writable, len } = self.span;
+        regions().retain(|region| region.span != self.span);
         // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them is no longer executed:
         // whoever calls into a region keeps its `CodeMemory`.
         let _ = unsafe { (pages::unmap(base, len), pages::unmap(writable, len)) };
@@ -114,18 +137,18 @@ impl Drop for CodeMemory {
 
 /// The distance from where `[at, at + len)` is executed to where it is written, if it lies in one of our regions.
 pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
-    let inside = |r: &&Region| r.base <= at && at.distance_from(r.base) as usize + len <= r.len;
-    regions().iter().find(inside).map(|r| r.writable.distance_from(r.base))
+    let inside = |s: &Span| s.base <= at && at.distance_from(s.base) as usize + len <= s.len;
+    regions().iter().map(|region| region.span).find(inside).map(|s| s.writable.distance_from(s.base))
 }
 
 fn regions() -> MutexGuard<'static, Vec<Region>> {
     REGIONS.lock()
 }
 
-/// Gives a forked child regions of its own.
-pub(crate) fn separate_all() {
-    for region in regions().iter() {
-        if separate(*region).is_err() {
+/// Gives a forked child regions of its own. The parent waits meanwhile, see [`fork`](crate::fork).
+pub(crate) fn separate_all(regions: &[Region]) {
+    for region in regions {
+        if separate(region).is_err() {
             // Going on would let this process's patches appear in its parent.
             std::process::abort();
         }
@@ -133,17 +156,29 @@ pub(crate) fn separate_all() {
 }
 
 /// Puts a private copy of a region where the shared one was.
-fn separate(region: Region) -> Result<(), OsError> {
-    let Region { base, writable, len } = region;
+fn separate(region: &Region) -> Result<(), OsError> {
+    let Span { base, writable, len } = region.span;
     let file = pages::memory_file(c"fastinst-code", len)?;
-    // SAFETY: (1) all three mappings are of `len` bytes; (2) the two that are replaced are this region's own; (3) the child has
-    // one thread, which executes this function and not the region.
+    // SAFETY: (1) all mappings are of `len` bytes, and what was written lies inside; (2) the two that are replaced are this region's
+    // own; (3) the child has one thread, which executes this function and not the region.
     unsafe {
         let copy = pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file)?;
-        std::ptr::copy_nonoverlapping(base.as_ptr(), copy.get() as *mut u8, len);
+        region.written.iter().for_each(|pages| copy_quads(base, copy, pages.clone()));
         pages::unmap(copy, len)?;
         pages::map_file(Place::Over(base), len, Protection::ReadExecute, &file)?;
         pages::map_file(Place::Over(writable), len, Protection::ReadWrite, &file)?;
     }
     Ok(())
+}
+
+/// Copies quadword by quadword: the parent may be replacing some of them by one store each.
+///
+/// # Safety
+/// Both regions hold the range of whole pages.
+unsafe fn copy_quads(from: CodeAddr, to: CodeAddr, range: Range<usize>) {
+    for offset in range.step_by(8) {
+        let at = |base: CodeAddr| base.offset(offset as isize).get() as *mut u64;
+        // SAFETY: (1) the caller; (2) pages are aligned.
+        unsafe { at(to).write(at(from).read_volatile()) };
+    }
 }

@@ -18,6 +18,7 @@ use crate::barrier::{Barrier, BarrierError};
 use crate::claim::{Claim, Quad};
 use crate::effect;
 use crate::error::PatchError;
+use crate::gate;
 use crate::granule::Granule;
 use crate::ledger::{self, Front, Phase};
 use crate::live::{self, Width};
@@ -158,6 +159,7 @@ impl Flight {
 
     /// Plants the traps. Between `prepare` and `set_phase`.
     pub(crate) fn trap(&self, window: &Window) -> Result<(), Refusal> {
+        let _no_fork_between = gate::enter();
         self.write(window, Step::Trap, u64::from_le_bytes([TRAP; 8]))?;
         self.begin_wait();
         Ok(())
@@ -249,6 +251,7 @@ impl Flight {
 
     /// The stores between two barriers, and the phase after them. `Busy` is this thread's.
     pub(crate) fn stores_of_leg(&self, phase: Phase, window: &Window) -> Result<(), PatchError> {
+        let _no_fork_between = gate::enter();
         let (_, new) = self.words();
         let leg = self.manner.plan.leg(usize::from(phase == Phase::Backed));
         for &step in leg.iter().filter(|&&step| step != Step::Barrier) {
@@ -311,6 +314,7 @@ impl Flight {
 
     fn restore_front(&self) -> Result<(), Refusal> {
         let window = Window::open(self.manner.access, std::iter::once(self.word.clone()))?;
+        let _no_fork_between = gate::enter();
         self.write(&window, Step::Front, self.words().0)
     }
 }

@@ -1,9 +1,10 @@
 //! What a forked child has to put in order before its code goes on.
 //!
 //! The child has one thread, a copy of the one that forked; the others are gone in the middle of whatever they did. Locks are
-//! therefore taken before the fork and given back on both sides of it. Our own code memory is still the parent's too, and gets a
-//! copy; flights may be under way with no one left to finish them, and are finished. All of that is done in this order, with system
-//! calls and stores only.
+//! therefore taken before the fork and given back on both sides of it, and the gate is closed, so that no flight stores while the
+//! process is being copied. Our own code memory is still the parent's too: the child makes a copy, for which the parent waits,
+//! since its next patch would already be none of the child's. Flights that were under way have no one left to finish them, and
+//! the child finishes them. All of that is done in this order, with system calls and stores only.
 //!
 //! # Safety
 //!
@@ -15,10 +16,16 @@ use crate::barrier::RESERVING;
 use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
+use crate::os::files;
 use crate::trap::chain::INSTALLING;
-use crate::{barrier, code_memory, completion, flight};
+use crate::{barrier, code_memory, completion, flight, gate};
 use std::cell::UnsafeCell;
+use std::os::fd::OwnedFd;
 use std::sync::{MutexGuard, Once};
+use std::time::Duration;
+
+/// How long the parent waits for its child's copy of the code memory.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Registers with the C library, once.
 pub(crate) fn prepare() {
@@ -38,8 +45,15 @@ type Guards = (
     MutexGuard<'static, Vec<Region>>,
 );
 
-/// The guards while the process is being copied.
-struct Held(UnsafeCell<Option<Guards>>);
+/// What is kept while the process is being copied.
+struct Copying {
+    guards: Guards,
+    /// The parent reads until the child has closed the other end. None if there is nothing to wait for.
+    pipe: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// At most one process is being copied at a time.
+struct Held(UnsafeCell<Option<Copying>>);
 
 // SAFETY: (1) the cell is used only by the thread that holds the first of the locks whose guards it keeps.
 unsafe impl Sync for Held {}
@@ -50,20 +64,36 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// a moment at most.
 extern "C" fn before() {
     let guards = (INSTALLING.lock(), RESERVING.lock(), LATEST.lock(), WINDOWS.lock(), REGIONS.lock());
+    gate::close();
+    // Without a pipe the parent goes on at once: then patches of the next microseconds may show in the child.
+    let pipe = if guards.4.is_empty() { None } else { files::pipe().ok() };
     // SAFETY: (1) this thread holds the locks; see `Held`.
-    unsafe { *HELD.0.get() = Some(guards) };
+    unsafe { *HELD.0.get() = Some(Copying { guards, pipe }) };
+}
+
+/// What `before` has put away.
+fn take_back() -> Option<Copying> {
+    // SAFETY: (1) this thread, or the one that it is the copy of, holds the locks.
+    unsafe { (*HELD.0.get()).take() }
 }
 
 extern "C" fn in_parent() {
-    // SAFETY: (1) this thread, or the one that it is the copy of, holds the locks until the guards are dropped below.
-    let guards = unsafe { (*HELD.0.get()).take() };
+    let Some(Copying { guards, pipe }) = take_back() else { return };
+    if let Some((reading, writing)) = pipe {
+        drop(writing);
+        files::await_end(&reading, PATIENCE);
+    }
+    gate::open();
     drop(guards);
 }
 
 extern "C" fn in_child() {
-    in_parent();
-    code_memory::separate_all();
+    let Some(Copying { guards, pipe }) = take_back() else { return };
+    code_memory::separate_all(&guards.4);
+    drop(pipe);
+    drop(guards);
     barrier::forget_call();
     completion::forget_thread();
     flight::land_all();
+    gate::open_in_child();
 }

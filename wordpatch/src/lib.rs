@@ -64,6 +64,7 @@ mod effect;
 mod error;
 mod flight;
 mod fork;
+mod gate;
 mod granule;
 mod ledger;
 pub mod live;

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
-use support::{End, Function, OTHER, in_child, patch};
+use support::{End, Function, OTHER, StopWhenDropped, in_child, patch};
 use wordpatch::os::threads;
 use wordpatch::{Barrier, BarrierError, PatchError, Policy};
 
@@ -21,6 +21,7 @@ fn the_signal_barrier_reaches_sleepers_and_spinners() {
         let function = Function::new();
         let site = function.adopt(&with_signals());
         std::thread::scope(|scope| {
+            let _stop = StopWhenDropped(&STOP);
             for _ in 0..8 {
                 scope.spawn(|| {
                     while !STOP.load(Ordering::Relaxed) {
@@ -38,7 +39,6 @@ fn the_signal_barrier_reaches_sleepers_and_spinners() {
             for round in 0..50 {
                 patch(&site, [OTHER, 1][round % 2]).unwrap();
             }
-            STOP.store(true, Ordering::Relaxed);
         });
         0
     });
@@ -76,7 +76,7 @@ fn a_thread_that_cannot_answer_is_named_and_the_patch_taken_back() {
         let (tid, thread) = deaf_thread(&STOP);
         match patch(&site, OTHER) {
             Err(PatchError::Barrier(BarrierError::Silent(silent))) => {
-                assert_eq!((silent.count(), silent.threads()), (1, &[tid][..]))
+                assert_eq!((silent.count(), silent.threads()), (1, &[tid][..]));
             }
             other => panic!("{other:?}"),
         }

@@ -4,7 +4,7 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{End, Function, OTHER, in_child, patch, start};
+use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
 use wordpatch::{Phase, Policy};
 
 #[test]
@@ -43,6 +43,7 @@ fn children_of_a_process_that_never_stops_patching_patch_too() {
     let own = second.adopt(&policy);
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopWhenDropped(stop);
         scope.spawn(move || {
             let mut number = OTHER;
             while !stop.load(Ordering::Relaxed) {
@@ -64,7 +65,6 @@ fn children_of_a_process_that_never_stops_patching_patch_too() {
             });
             assert_eq!(end, End::Exit(0));
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }
 
@@ -74,6 +74,7 @@ fn commands_are_started_while_patching_goes_on() {
     let site = function.adopt(&Policy::new().unwrap());
     let stop = &AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _stop = StopWhenDropped(stop);
         scope.spawn(|| {
             let mut patches = 0u32;
             while !stop.load(Ordering::Relaxed) {
@@ -84,6 +85,5 @@ fn commands_are_started_while_patching_goes_on() {
         for _ in 0..20 {
             assert!(std::process::Command::new("true").status().unwrap().success());
         }
-        stop.store(true, Ordering::Relaxed);
     });
 }

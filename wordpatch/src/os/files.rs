@@ -4,6 +4,7 @@ use super::{OsError, check};
 use crate::addr::CodeAddr;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Opens `path` for reading. Usable in a signal handler.
 pub fn open(path: &CStr) -> Result<OwnedFd, OsError> {
@@ -51,5 +52,29 @@ pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> R
     match check("pwrite", n as libc::c_long)? {
         n if n as usize == bytes.len() => Ok(()),
         _ => Err(OsError { call: "pwrite", errno: libc::EFAULT }),
+    }
+}
+
+/// The two ends of a pipe: for reading, for writing. They do not survive exec.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd), OsError> {
+    let mut ends = [-1; 2];
+    // SAFETY: (1) the call writes two numbers.
+    check("pipe2", unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }.into())?;
+    // SAFETY: (1) opened by the call above, and nobody else has them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
+}
+
+/// Waits until every other end of a pipe is closed, for `patience` at most.
+pub fn await_end(reading: &impl AsRawFd, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let mut poll = libc::pollfd { fd: reading.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: (1) one structure, valid across the call.
+        let ready = unsafe { libc::poll(&mut poll, 1, left.as_millis() as libc::c_int) };
+        // Interrupted: the rest of the time is waited for.
+        if ready != -1 || super::errno() != libc::EINTR {
+            return;
+        }
     }
 }

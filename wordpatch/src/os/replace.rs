@@ -21,8 +21,11 @@ impl Replacement {
         let mut name = OsString::from(".");
         name.push(target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?);
         name.push(format!(".{}.draft", std::process::id()));
-        if target.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
+        match fs::metadata(target) {
+            Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            // A device or a pipe would be lost, not written to.
+            Ok(found) if !found.is_file() => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+            _ => {}
         }
         let draft = target.with_file_name(name);
         // Follows no link that somebody put there, and never shares a draft.
@@ -65,6 +68,7 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"second");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         assert!(Replacement::begin(&directory).is_err());
+        assert!(Replacement::begin(Path::new("/dev/null")).is_err());
         assert!(Replacement::begin(&directory.join("nowhere/file")).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }

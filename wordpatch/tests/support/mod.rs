@@ -1,8 +1,18 @@
 //! What the process tests share: children that do one thing, and a function with a site across a boundary.
 #![allow(unsafe_code, dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use wordpatch::{CodeAddr, CodeMemory, Layout, PatchSite, Policy, Word};
+
+/// Stops the threads that look at the flag, also when the test fails: the scope that holds them waits for them.
+pub struct StopWhenDropped<'a>(pub &'a AtomicBool);
+
+impl Drop for StopWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,77 @@
+//! The gate: flights store only while nobody forks.
+//!
+//! A forked child gets a copy of the ledger as it was at one moment, and must get code of the same moment: a trap that the parent
+//! plants later, and of which the child's ledger knows nothing, would kill the child. So whoever stores for a flight is inside the
+//! gate meanwhile, and a fork closes it until parent and child have parted. Words that one store replaces need no gate: each
+//! quadword is copied whole.
+//!
+//! | `CLOSED_BY` | meaning | who may change it |
+//! |---|---|---|
+//! | 0 | open | the thread that forks: to its id |
+//! | a thread's id | that thread forks; nobody else enters | that thread: to 0, in the parent and in the child |
+//!
+//! `INSIDE` counts those who are inside. Who forks waits for them, but not for ever: one of them may be this very thread, which
+//! forks in a signal handler that interrupted a step. Such a step stands still, and what it has stored so far is whole.
+
+use crate::os::threads;
+use crate::sync::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+static CLOSED_BY: AtomicU32 = AtomicU32::new(0);
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+
+/// How long a fork waits for those inside: stores, and at worst a few time slices.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Being inside the gate.
+#[must_use = "a fork may come between once this is dropped"]
+#[derive(Debug)]
+pub(crate) struct Inside {
+    counted: bool,
+}
+
+/// Enters, when nobody forks. Usable in a signal handler, also of a thread that is forking.
+pub(crate) fn enter() -> Inside {
+    loop {
+        // Sequentially consistent on both sides: either this thread sees the gate closed, or who closes it sees this thread inside.
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        match CLOSED_BY.load(Ordering::SeqCst) {
+            0 => return Inside { counted: true },
+            thread => {
+                INSIDE.fetch_sub(1, Ordering::SeqCst);
+                if thread == threads::current().0 as u32 {
+                    return Inside { counted: false };
+                }
+                threads::give_way();
+            }
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        if self.counted {
+            INSIDE.fetch_sub(1, Ordering::Release);
+        }
+    }
+}
+
+/// Closes the gate and waits until everybody is outside. One thread at a time.
+pub(crate) fn close() {
+    CLOSED_BY.store(threads::current().0 as u32, Ordering::SeqCst);
+    let deadline = Instant::now() + PATIENCE;
+    while INSIDE.load(Ordering::SeqCst) != 0 && Instant::now() < deadline {
+        threads::give_way();
+    }
+}
+
+/// Opens it again.
+pub(crate) fn open() {
+    CLOSED_BY.store(0, Ordering::SeqCst);
+}
+
+/// Opens it in a forked child, where nobody is inside.
+pub(crate) fn open_in_child() {
+    INSIDE.store(0, Ordering::Relaxed);
+    open();
+}
