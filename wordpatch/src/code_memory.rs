@@ -16,6 +16,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
+use crate::flight;
 use crate::fork;
 use crate::lock::Lock;
 use crate::os::{
@@ -128,6 +129,7 @@ impl CodeMemory {
 impl Drop for CodeMemory {
     fn drop(&mut self) {
         let Span { base, writable, len } = self.span;
+        flight::abandon(&(base..base.offset(len as isize)));
         regions().retain(|region| region.span != self.span);
         // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them is no longer executed:
         // whoever calls into a region keeps its `CodeMemory`.

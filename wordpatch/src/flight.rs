@@ -57,6 +57,17 @@ pub(crate) fn claim_of(word: &Range<CodeAddr>) -> Claim {
     Claim::new(word, |address| QUADS.enter(address.align_down(8).get()))
 }
 
+/// Ends every flight in `range`, whose code is about to go: nothing is stored, and the bytes are free for what is mapped there next.
+pub(crate) fn abandon(range: &Range<CodeAddr>) {
+    for flight in FRONTS.iter().flat_map(Front::flights).filter(|flight| range.contains(&flight.word.start)) {
+        while flight.phase() != Phase::Idle {
+            if [Phase::Trapped, Phase::Backed].into_iter().any(|phase| flight.seize(phase)) {
+                flight.land();
+            }
+        }
+    }
+}
+
 /// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
 pub(crate) fn land_all() {
     let flights = FRONTS.iter().flat_map(Front::flights);
