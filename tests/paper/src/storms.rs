@@ -101,12 +101,12 @@ fn cell(
 /// The trap protocol without its barrier, with a cold back line: it has to tear.
 fn controls(quick: bool) -> Result<Vec<Row>, Box<dyn Error>> {
     let budget = Budget::toggles(if quick { 20_000 } else { 200_000 });
-    let without_barrier = Recipe::no_wait();
     let mut rows = Vec::new();
     for before in 1..Shape::Move.len() {
         let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before })?;
+        let without_barrier = Recipe::no_wait().ready(&target)?;
         let tally = Storm::new()?.adversary(Adversary::FlushBack).run(&target, budget, |face| {
-            without_barrier.follow(&target, face).unwrap_or_default();
+            without_barrier.toggle(face).unwrap_or_default();
         })?;
         rows.push(torn(format!("control/no-barrier/64-{before}"), &tally));
     }

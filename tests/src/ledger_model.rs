@@ -1,0 +1,128 @@
+//! Scenarios for the model checker. Each is run once for every interleaving, and asserts what must hold in all of them.
+
+use crate::addr::CodeAddr;
+use crate::atlas::{self, Entry};
+use crate::claim::{Claim, Quad};
+use crate::ledger::{Flight, Front, Phase};
+use loom::thread;
+
+fn leak<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+/// The quads of the first few quadwords.
+fn quads() -> &'static [Quad] {
+    Box::leak((0..4).map(|_| Quad::vacant()).collect())
+}
+
+fn claim(quads: &'static [Quad], start: usize, end: usize) -> Claim {
+    Claim::new(&(CodeAddr::new(start)..CodeAddr::new(end)), |address| &quads[address.get() / 8])
+}
+
+/// Every thread wants the word that begins where the one before ends half: `[6, 12)`, `[10, 18)`, … At least one gets its word, and
+/// no two that overlap do.
+pub fn contenders_for_overlapping_words(threads: usize) {
+    let quads = quads();
+    let takers: Vec<_> = (0..threads)
+        .map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i))
+        .map(|claim| thread::spawn(move || claim.take()))
+        .collect();
+    let taken: Vec<bool> = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
+    assert!(taken.iter().any(|&taken| taken), "nobody got a word");
+    assert!(taken.windows(2).all(|pair| pair != [true, true]), "overlapping words were both taken");
+}
+
+/// Words that share a quadword and no byte are both taken.
+pub fn neighbours() {
+    let quads = quads();
+    let (low, high) = (claim(quads, 1, 4), claim(quads, 4, 9));
+    let other = thread::spawn(move || low.take());
+    assert!(high.take());
+    assert!(other.join().unwrap());
+}
+
+/// Two threads enter the same key and one of their own, into a segment in which all three have the same places.
+pub fn entering_an_atlas() {
+    let segment: &'static [Quad] = quads();
+    let enter = move |own| {
+        let shared = atlas::enter(segment, 8).unwrap();
+        (std::ptr::from_ref(shared) as usize, std::ptr::from_ref(atlas::enter(segment, own).unwrap()) as usize)
+    };
+    let other = thread::spawn(move || enter(16));
+    let here = enter(24);
+    let there = other.join().unwrap();
+    assert_eq!(here.0, there.0, "one key, two entries");
+    assert!(here.1 != there.1 && here.1 != here.0 && there.1 != here.0, "two keys, one entry");
+}
+
+fn flight(front: &Front<u32>, claim: Claim, manner: u32) -> &'static Flight<u32> {
+    Flight::of(front, CodeAddr::new(6)..CodeAddr::new(11), 2, claim, manner)
+}
+
+/// Whoever finds a flight finds it complete, and it is never lost to another that is entered meanwhile.
+pub fn entering_flights() {
+    let (front, quads) = (leak(Front::vacant()), quads());
+    let of = move |manner| flight(front, claim(quads, 6, 11), manner);
+    let other = thread::spawn(move || std::ptr::from_ref(of(1)) as usize);
+    let here = std::ptr::from_ref(of(2)) as usize;
+    assert!(front.flights().all(|flight| flight.front == 2 && flight.traps(CodeAddr::new(7))));
+    let there = other.join().unwrap();
+    let found: Vec<usize> = front.flights().map(|flight| std::ptr::from_ref(flight) as usize).collect();
+    assert!(found.contains(&here) && found.contains(&there), "a flight was lost");
+}
+
+/// A trap handler that reads the word which is being replaced never takes the word of one flight for that of another.
+pub fn reading_the_word_that_is_replaced() {
+    let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
+    let patcher = thread::spawn(move || {
+        for (old, new) in [(10, 20), (20, 30)] {
+            flight.take_off(old, new);
+            flight.set_phase(Phase::Trapped);
+            flight.set_phase(Phase::Idle);
+        }
+    });
+    if let Some((number, old)) = flight.replaced() {
+        assert_eq!(old, 10 * number, "the word of another flight");
+    }
+    patcher.join().unwrap();
+}
+
+/// Of two threads that want to carry out the next step, one does.
+pub fn seizing_a_flight() {
+    let flight = flight(leak(Front::vacant()), claim(quads(), 6, 11), 0);
+    flight.take_off(1, 2);
+    flight.set_phase(Phase::Trapped);
+    let other = thread::spawn(move || flight.seize(Phase::Trapped));
+    let here = flight.seize(Phase::Trapped);
+    assert!(here != other.join().unwrap());
+    assert_eq!(flight.phase(), Phase::Busy);
+}
+
+/// One thread ends a flight while another begins the next one. `end` is how.
+fn ending_beside_a_beginning(end: impl Fn(&'static Flight<u32>, Claim) + Send + 'static) {
+    let claim = claim(quads(), 6, 11);
+    let flight = flight(leak(Front::vacant()), claim, 0);
+    assert!(claim.take());
+    flight.take_off(1, 2);
+    let ending = thread::spawn(move || end(flight, claim));
+    if claim.take() {
+        flight.take_off(2, 3);
+        ending.join().unwrap();
+        assert_eq!(flight.phase(), Phase::Busy, "the end of one flight ended the next");
+    } else {
+        ending.join().unwrap();
+    }
+}
+
+/// As `wordpatch` ends it.
+pub fn landing() {
+    ending_beside_a_beginning(|flight, _| flight.land());
+}
+
+/// The other way round: the bytes are given back while the phase has still to be set. The model has to notice.
+pub fn landing_in_the_wrong_order() {
+    ending_beside_a_beginning(|flight, claim| {
+        claim.give_back();
+        flight.set_phase(Phase::Idle);
+    });
+}

@@ -1,0 +1,56 @@
+//! The tables that patchers, executers and the trap handler share, model-checked.
+
+use tests::ledger_model as model;
+
+/// Every interleaving with at most three preemptions.
+fn check(scenario: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(scenario);
+}
+
+#[test]
+fn of_two_contenders_at_least_one_gets_its_word_and_never_both() {
+    check(|| model::contenders_for_overlapping_words(2));
+}
+
+#[test]
+fn of_three_contenders_in_a_row_at_least_one_gets_its_word() {
+    check(|| model::contenders_for_overlapping_words(3));
+}
+
+#[test]
+fn neighbours_never_meet() {
+    check(model::neighbours);
+}
+
+#[test]
+fn threads_that_enter_one_key_meet_at_one_entry() {
+    check(model::entering_an_atlas);
+}
+
+#[test]
+fn no_flight_is_lost_or_seen_half_made() {
+    check(model::entering_flights);
+}
+
+#[test]
+fn the_trap_handler_never_takes_one_flights_word_for_anothers() {
+    check(model::reading_the_word_that_is_replaced);
+}
+
+#[test]
+fn one_thread_carries_out_a_step() {
+    check(model::seizing_a_flight);
+}
+
+#[test]
+fn a_landing_never_ends_the_flight_after_it() {
+    check(model::landing);
+}
+
+#[test]
+#[should_panic(expected = "ended the next")]
+fn the_model_notices_a_landing_in_the_wrong_order() {
+    check(model::landing_in_the_wrong_order);
+}
