@@ -23,10 +23,8 @@ fn claim(quads: &'static [Quad], start: usize, end: usize) -> Claim {
 /// no two that overlap do.
 pub fn contenders_for_overlapping_words(threads: usize) {
     let quads = quads();
-    let takers: Vec<_> = (0..threads)
-        .map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i))
-        .map(|claim| thread::spawn(move || claim.take()))
-        .collect();
+    let takers: Vec<_> =
+        (0..threads).map(|i| claim(quads, 6 + 6 * i, 14 + 6 * i)).map(|claim| thread::spawn(move || claim.take())).collect();
     let taken: Vec<bool> = takers.into_iter().map(|taker| taker.join().unwrap()).collect();
     assert!(taken.iter().any(|&taken| taken), "nobody got a word");
     assert!(taken.windows(2).all(|pair| pair != [true, true]), "overlapping words were both taken");

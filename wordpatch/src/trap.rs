@@ -21,6 +21,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
+use crate::barrier;
 use crate::effect;
 use crate::error::TrapError;
 use crate::flight::{self, Flight, Pace};
@@ -28,6 +29,7 @@ use crate::ledger::{Front, Phase};
 use crate::live;
 use crate::os::{
     self, cpu,
+    signals::LetIn,
     threads::{self, Tid},
 };
 use crate::protocol::TRAP;
@@ -182,6 +184,8 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     if carried_out {
         return Some(Verdict::Resume);
     }
+    // Who waits for others has to answer them.
+    let _answering = barrier::reserved_signal().map(LetIn::one);
     // An error leaves the flight to others; the thread looks again, and again, since it cannot go on.
     if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();

@@ -35,15 +35,52 @@ impl Drop for Blocked {
 
 /// What can be blocked without harm: not what a thread does to itself, not the barrier's signal.
 fn blockable() -> Mask {
+    let mut mask = from_outside();
+    if let Some(signal) = crate::barrier::reserved_signal() {
+        // SAFETY: (1) a valid set and an existing signal.
+        unsafe { libc::sigdelset(&mut mask, signal) };
+    }
+    mask
+}
+
+/// Every signal but those that a thread raises by what it does, which cannot be blocked without being killed for it.
+fn from_outside() -> Mask {
     let mut mask = MaybeUninit::uninit();
-    let by_itself = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
     // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set and an existing signal.
     unsafe {
         libc::sigfillset(mask.as_mut_ptr());
-        for signal in by_itself.into_iter().chain(crate::barrier::reserved_signal()) {
+        for signal in [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
             libc::sigdelset(mask.as_mut_ptr(), signal);
         }
         mask.assume_init()
+    }
+}
+
+/// One signal let in on this thread until it is dropped. Usable in a signal handler.
+#[must_use = "the signal is let in only while this lives"]
+pub struct LetIn {
+    before: Mask,
+}
+
+impl std::fmt::Debug for LetIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LetIn")
+    }
+}
+
+impl LetIn {
+    /// Lets `signal` in.
+    pub fn one(signal: i32) -> Self {
+        let mut mask = empty();
+        // SAFETY: (1) a valid set and an existing signal.
+        unsafe { libc::sigaddset(&mut mask, signal) };
+        Self { before: change_mask(libc::SIG_UNBLOCK, &mask) }
+    }
+}
+
+impl Drop for LetIn {
+    fn drop(&mut self) {
+        set_mask(&self.before);
     }
 }
 
@@ -87,15 +124,17 @@ pub fn action(signal: i32) -> Result<libc::sigaction, OsError> {
     }
 }
 
-/// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, nothing blocked meanwhile, and
-/// returns the action before.
+/// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, and returns the action before.
+///
+/// Meanwhile every signal from outside is blocked: an alternate stack may have room for one frame of a processor with large registers,
+/// and not for two.
 ///
 /// # Safety
 /// `handler` does only what a signal handler may.
 pub unsafe fn install(signal: i32, handler: Handler, flags: libc::c_int) -> Result<libc::sigaction, OsError> {
     let ours = libc::sigaction {
         sa_sigaction: handler as *const () as usize,
-        sa_mask: empty(),
+        sa_mask: from_outside(),
         sa_flags: libc::SA_SIGINFO | libc::SA_ONSTACK | flags,
         sa_restorer: None,
     };

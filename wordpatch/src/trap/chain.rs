@@ -66,13 +66,15 @@ fn is_fault(code: libc::c_int) -> bool {
     code > 0
 }
 
-/// Calls the handler before ours as the kernel would have.
+/// Calls the handler before ours as the kernel would have: with what the thread had blocked and what that handler wants blocked.
 fn call(before: &libc::sigaction, handler: usize, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     if before.sa_flags & libc::SA_RESETHAND != 0 {
         let once = libc::sigaction { sa_sigaction: libc::SIG_DFL, ..*before };
         BEFORE.store(leak_in_place(once), Ordering::Release);
     }
-    let mask = signals::block(&before.sa_mask);
+    // SAFETY: (1) the kernel's context, valid during the handler.
+    let mask = signals::set_mask(unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask });
+    signals::block(&before.sa_mask);
     // SAFETY: (1) the program gave this address to sigaction as a handler of the form that its flags say.
     unsafe {
         if before.sa_flags & libc::SA_SIGINFO != 0 {
