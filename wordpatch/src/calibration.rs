@@ -373,8 +373,9 @@ mod tests {
 
     #[test]
     fn a_file_of_another_machine_is_told_what_differs() {
+        type Change = fn(&mut Machine);
         let here = Machine::here();
-        let changes: [(&str, fn(&mut Machine)); 7] = [
+        let changes: [(&str, Change); 7] = [
             ("vendor", |m| m.vendor = "Nobody".to_owned()),
             ("family", |m| m.family += 1),
             ("model", |m| m.model += 1),

@@ -1,22 +1,27 @@
-//! The figure: tear rate against wait, a panel for each case and a curve for each position.
+//! The figure: tear rate against wait, a panel for each case, with and without fences, and a curve for each position.
 //!
 //! Rates are drawn on a logarithmic scale. A wait at which nothing was torn is drawn hollow, at the rate that so many toggles do not
 //! exclude: the curve never touches zero, because no measurement does. Waits up to 3000 ticks are to scale; the longer ones and
 //! the barrier stand beside them in order.
 
-use crate::measure::tears::{Case, Point};
+use crate::measure::tears::{Case, FENCED, Point, circumstances};
 use crate::report::Report;
 use crate::statistics::rate_below;
 use crate::svg::{Element, Unit};
 use std::collections::BTreeMap;
 
 const WIDTH: f64 = 1160.0;
-const HEIGHT: f64 = 430.0;
+const HEIGHT: f64 = 700.0;
 const LEFT: f64 = 62.0;
 const TOP: f64 = 62.0;
 const PANEL: f64 = 340.0;
 const GAP: f64 = 22.0;
-const TALL: f64 = 270.0;
+const TALL: f64 = 236.0;
+/// From one row of panels to the next.
+const ROW: f64 = 312.0;
+
+/// The share of a panel that a wait takes which is not to scale.
+const SLOT: f64 = 0.1;
 
 /// Waits up to this are to scale.
 const TO_SCALE: u64 = 3_000;
@@ -36,7 +41,11 @@ pub fn draw(report: &Report) -> String {
     let text = |x: f64, y: f64, size: u32, text: String| {
         Element::new("text").with("x", Unit(x)).with("y", Unit(y)).with("font-size", size).text(text)
     };
-    let panels = Case::ALL.into_iter().enumerate().map(|(i, case)| axes.panel(i, case, &report.tmax));
+    let rows = FENCED.into_iter().enumerate().map(|(row, fenced)| {
+        let panels = Case::ALL.into_iter().enumerate().map(|(i, case)| axes.panel(i, case, fenced, &report.tmax));
+        let down = format!("translate(0 {})", ROW * row as f64);
+        Element::new("g").with("transform", down).children(panels).children(axes.rates())
+    });
     let mut positions: Vec<usize> = report.tmax.iter().map(|point| point.position).collect();
     positions.sort_unstable();
     positions.dedup();
@@ -49,9 +58,8 @@ pub fn draw(report: &Report) -> String {
         .with("fill", "#222")
         .children([Element::new("rect").with("width", WIDTH).with("height", HEIGHT).with("fill", "#fff")])
         .children([text(LEFT, 22.0, 15, title), text(LEFT, HEIGHT - 12.0, 11, note)])
-        .children(panels)
-        .children(axes.rates())
-        .children(positions.into_iter().enumerate().map(|(i, position)| legend(i, position)));
+        .children(rows)
+        .children(positions.iter().rev().enumerate().map(|(i, position)| legend(i, *position)));
     format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{figure}\n")
 }
 
@@ -59,15 +67,14 @@ fn colour(position: usize) -> &'static str {
     COLOURS[(position + COLOURS.len() - 1) % COLOURS.len()]
 }
 
+/// The legend of a curve, in the place `i` from the right.
 fn legend(i: usize, position: usize) -> Element {
-    let (x, y) = (LEFT + 610.0 + 125.0 * i as f64, 18.0);
+    let (x, y) = (WIDTH - 26.0 - 125.0 * (i + 1) as f64, 18.0);
     let line = Element::new("line").with("x1", x).with("x2", x + 22.0).with("y1", y).with("y2", y);
     let label = Element::new("text").with("x", x + 28.0).with("y", y + 4.0).with("font-size", 12);
     let words = if position == 1 { "byte before".to_owned() } else { "bytes before".to_owned() };
-    Element::new("g").children([
-        line.with("stroke", colour(position)).with("stroke-width", 2),
-        label.text(format!("{position} {words}")),
-    ])
+    Element::new("g")
+        .children([line.with("stroke", colour(position)).with("stroke-width", 2), label.text(format!("{position} {words}"))])
 }
 
 /// The scales that all panels share.
@@ -82,19 +89,21 @@ impl Axes {
     fn new(points: &[Point]) -> Self {
         let waits: std::collections::BTreeSet<u64> = points.iter().filter_map(|p| p.wait).filter(|&w| w > TO_SCALE).collect();
         let barrier = points.iter().any(|point| point.wait.is_none()).then_some(None);
-        let lowest = curves(points).values().flatten().map(|&(_, rate, _)| rate).fold(1.0, f64::min);
+        let panels = FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| in_panel(case, fenced, points)));
+        let dots = panels.flat_map(|points| curves(&points).into_values().flatten());
+        let lowest = dots.map(|dot| dot.rate).fold(1.0, f64::min);
         Self { beyond: waits.into_iter().map(Some).chain(barrier).collect(), lowest: lowest.log10().floor().max(-9.0) as i32 }
     }
 
     /// The share of the panel that is to scale.
     fn to_scale(&self) -> f64 {
-        1.0 - 0.09 * self.beyond.len() as f64 - 0.03
+        1.0 - SLOT * self.beyond.len() as f64 - 0.03
     }
 
     fn x(&self, wait: Option<u64>) -> f64 {
         let slot = self.beyond.iter().position(|&beyond| beyond == wait);
         let share = match (slot, wait) {
-            (Some(slot), _) => self.to_scale() + 0.09 * (slot as f64 + 0.6),
+            (Some(slot), _) => self.to_scale() + SLOT * (slot as f64 + 0.8),
             (None, Some(wait)) => 0.02 + wait as f64 / TO_SCALE as f64 * (self.to_scale() - 0.02),
             (None, None) => 1.0,
         };
@@ -119,11 +128,10 @@ impl Axes {
         (self.lowest..=0).map(label).chain([axis]).collect()
     }
 
-    fn panel(&self, index: usize, case: Case, points: &[Point]) -> Element {
+    fn panel(&self, index: usize, case: Case, fenced: bool, points: &[Point]) -> Element {
         let left = LEFT + index as f64 * (PANEL + GAP);
-        let of_case: Vec<Point> = points.iter().filter(|point| point.case == case).cloned().collect();
         let frame = Element::new("rect").with("y", TOP).with("width", PANEL).with("height", TALL);
-        let heading = Element::new("text").with("y", TOP - 10.0).with("font-size", 13).text(case.description());
+        let heading = Element::new("text").with("y", TOP - 10.0).with("font-size", 13).text(circumstances(case, fenced));
         let axis = Element::new("text").with("x", Unit(PANEL / 2.0)).with("y", TOP + TALL + 34.0);
         Element::new("g")
             .with("transform", format!("translate({left} 0)"))
@@ -131,7 +139,7 @@ impl Axes {
             .children((self.lowest + 1..0).map(|power| self.grid_line(10f64.powi(power))))
             .children(self.wait_labels())
             .children([axis.with("text-anchor", "middle").with("font-size", 12).text("wait, ticks")])
-            .children(curves(&of_case).into_iter().map(|(position, curve)| self.curve(position, &curve)))
+            .children(curves(&in_panel(case, fenced, points)).into_iter().map(|(position, curve)| self.curve(position, &curve)))
     }
 
     fn grid_line(&self, rate: f64) -> Element {
@@ -150,42 +158,78 @@ impl Axes {
             let place = Element::new("text").with("x", Unit(self.x(wait))).with("y", TOP + TALL + 16.0);
             place.with("text-anchor", "middle").with("font-size", 11).text(text)
         };
-        let edge = Unit((self.to_scale() + 0.015) * PANEL);
+        let edge = Unit((self.to_scale() + 0.035) * PANEL);
         let border = Element::new("line").with("x1", edge).with("x2", edge).with("y1", TOP).with("y2", TOP + TALL);
         let border = border.with("stroke", "#bbb").with("stroke-dasharray", "3 3");
         to_scale.chain(self.beyond.iter().copied()).map(label).chain([border]).collect()
     }
 
-    fn curve(&self, position: usize, curve: &[(Option<u64>, f64, bool)]) -> Element {
-        let place = |&(wait, rate, _): &(Option<u64>, f64, bool)| (self.x(wait), self.y(rate));
-        let to_scale = curve.iter().filter(|(wait, ..)| wait.is_some_and(|wait| wait <= TO_SCALE));
-        let path: Vec<String> = to_scale.map(place).map(|(x, y)| format!("{},{}", Unit(x), Unit(y))).collect();
-        let line = Element::new("polyline").with("points", path.join(" ")).with("fill", "none");
-        let dots = curve.iter().map(|point| {
-            let (x, y) = place(point);
-            let fill = if point.2 { colour(position) } else { "#fff" };
+    fn curve(&self, position: usize, curve: &[Dot]) -> Element {
+        let place = |dot: &Dot| (self.x(dot.wait), self.y(dot.rate));
+        let line = |wanted: &dyn Fn(&Dot) -> bool| {
+            let to_scale = curve.iter().filter(|dot| dot.wait.is_some_and(|wait| wait <= TO_SCALE) && wanted(dot));
+            let path: Vec<String> = to_scale.map(place).map(|(x, y)| format!("{},{}", Unit(x), Unit(y))).collect();
+            Element::new("polyline").with("points", path.join(" ")).with("fill", "none")
+        };
+        let dots = curve.iter().map(|dot| {
+            let (x, y) = place(dot);
+            let fill = if dot.torn { colour(position) } else { "#fff" };
             Element::new("circle").with("cx", Unit(x)).with("cy", Unit(y)).with("r", 2.8).with("fill", fill)
         });
         Element::new("g")
             .with("stroke", colour(position))
             .with("stroke-width", 1.4)
-            .children([line.with("stroke-opacity", 0.55)])
+            .children([line(&|dot| dot.torn), line(&|_| true).with("stroke-opacity", 0.5).with("stroke-dasharray", "1 3")])
             .children(dots)
     }
 }
 
-/// By position: wait, rate, and whether anything was torn. Numbers of executers are taken together.
-fn curves(points: &[Point]) -> BTreeMap<usize, Vec<(Option<u64>, f64, bool)>> {
+/// What a panel shows. The barrier needs no fence, and stands in both rows.
+fn in_panel(case: Case, fenced: bool, points: &[Point]) -> Vec<Point> {
+    let here = |point: &&Point| point.case == case && (point.fenced == fenced || point.wait.is_none());
+    points.iter().filter(here).cloned().collect()
+}
+
+/// One wait of a curve.
+struct Dot {
+    wait: Option<u64>,
+    /// The rate seen or, if nothing was torn, the one that is not excluded.
+    rate: f64,
+    torn: bool,
+}
+
+/// The curves by position. Numbers of executers are taken together.
+fn curves(points: &[Point]) -> BTreeMap<usize, Vec<Dot>> {
     let mut sums = BTreeMap::<(usize, bool, Option<u64>), (u64, u64)>::new();
     for point in points.iter().filter(|point| point.toggles > 0) {
         let (torn, n) = sums.entry((point.position, point.wait.is_none(), point.wait)).or_default();
         *torn += point.torn;
         *n += point.toggles;
     }
-    let mut curves = BTreeMap::<usize, Vec<_>>::new();
+    let mut curves = BTreeMap::<usize, Vec<Dot>>::new();
     for ((position, _, wait), (torn, n)) in sums {
         let rate = if torn > 0 { torn as f64 / n as f64 } else { rate_below(0, n) };
-        curves.entry(position).or_default().push((wait, rate, torn > 0));
+        curves.entry(position).or_default().push(Dot { wait, rate, torn: torn > 0 });
     }
     curves
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_circle_of_a_curve_lies_in_its_panel() {
+        let point = |wait, torn, toggles| Point { torn, toggles, ..Point::new(Case::Cold, 2, 3, wait, false) };
+        let points = [point(Some(0), 1000, 1000), point(Some(20_000), 0, 1), point(Some(3000), 1, 1 << 40), point(None, 0, 0)];
+        let axes = Axes::new(&points);
+        for wait in [Some(0), Some(1500), Some(3000), Some(20_000), None] {
+            assert!((0.0..=PANEL).contains(&axes.x(wait)), "{wait:?}");
+        }
+        for rate in [1.0, 1e-3, 1e-20, 0.0] {
+            assert!((TOP..=TOP + TALL).contains(&axes.y(rate)), "{rate}");
+        }
+        let curve = &curves(&points)[&3];
+        assert_eq!(curve.iter().map(|dot| dot.torn).collect::<Vec<_>>(), [true, true, false]);
+    }
 }

@@ -7,6 +7,7 @@ use crate::measure::latent::{self, Form, Latent};
 use crate::measure::tears::{self, Case, Point, Verdict};
 use crate::plan::Plan;
 use crate::statistics::rate_below;
+use crate::table::count;
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::{Instant, SystemTime};
@@ -127,25 +128,35 @@ impl Report {
     /// As one JSON object.
     pub fn to_json(&self) -> String {
         // Only maps with keys that are no strings have no JSON, and there are none.
-        serde_json::to_string_pretty(self).unwrap_or_default()
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// What wordpatch may be told of it.
     pub fn calibration(&self) -> Calibration {
-        let failed = Case::ALL.into_iter().flat_map(|case| {
-            let by_wait = Verdict::of(case, &self.tmax).by_wait.into_iter();
+        let failed = curves().flat_map(|(case, fenced)| {
+            let by_wait = Verdict::of(case, fenced, &self.tmax).by_wait.into_iter();
             let failed = by_wait.filter(|&(_, torn, _)| torn > 0);
-            failed.map(move |(wait, torn, toggles)| FailedWait { case: case.name().to_owned(), wait, torn, toggles })
+            failed.map(move |(wait, torn, toggles)| FailedWait { case: name(case, fenced), wait, torn, toggles })
         });
         Calibration {
             machine: self.machine.machine.clone(),
             date: self.date.clone(),
             granule: Offsets(self.torn_by_offset.clone()).granule(),
             granule_toggles: self.granule_toggles,
-            tmax: Verdict::of(Case::Hot, &self.tmax).tmax().map(Ticks),
+            tmax: Verdict::of(Case::Hot, false, &self.tmax).tmax().map(Ticks),
             failed: failed.collect(),
         }
     }
+}
+
+/// All curves: without fences first.
+fn curves() -> impl Iterator<Item = (Case, bool)> {
+    tears::FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| (case, fenced)))
+}
+
+/// The name of a curve in files and rows.
+fn name(case: Case, fenced: bool) -> String {
+    format!("{}{}", case.name(), if fenced { "+mfence" } else { "" })
 }
 
 fn findings(offsets: &Offsets, points: &[Point], plan: &Plan) -> Vec<String> {
@@ -157,16 +168,24 @@ fn findings(offsets: &Offsets, points: &[Point], plan: &Plan) -> Vec<String> {
               everything but one-byte stores unsafe here"
             .to_owned(),
         _ => format!(
-            "granule: {granule} bytes; no store within such a block was torn in {all} toggles ({least} at the offset tried \
-             least: a rate below {rate:.0e} is not excluded). It is used only where it is asked for; the default is 8"
+            "granule: {granule} bytes; no store within such a block was torn in {} toggles ({} at the offset tried least: a \
+             rate below {rate:.0e} is not excluded). It is used only where it is asked for; the default is 8",
+            count(all),
+            count(least)
         ),
     }];
-    findings.extend(Case::ALL.into_iter().map(|case| wait_finding(case, &Verdict::of(case, points))));
+    findings.extend(
+        curves().map(|(case, fenced)| wait_finding(&tears::circumstances(case, fenced), &Verdict::of(case, fenced, points))),
+    );
     let barrier = points.iter().filter(|point| point.wait.is_none());
     let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
     findings.push(match (torn, n) {
         (_, 0) => "membarrier: not available here; wordpatch falls back to the signal barrier".to_owned(),
-        (0, n) => format!("membarrier: no tear in {n} toggles; it is what wordpatch uses"),
+        (0, n) => format!(
+            "membarrier: no tear in {} toggles, a rate below {:.0e} is not excluded; it is what wordpatch uses",
+            count(n),
+            rate_below(0, n)
+        ),
         (torn, n) => format!("membarrier: TORN in {torn} of {n} toggles; this contradicts membarrier(2): please report it"),
     });
     if plan.name == "quick" {
@@ -175,21 +194,31 @@ fn findings(offsets: &Offsets, points: &[Point], plan: &Plan) -> Vec<String> {
     findings
 }
 
-fn wait_finding(case: Case, verdict: &Verdict) -> String {
-    let what = case.description();
-    let Verdict { longest_failing, clean_from, clean_toggles, longest_tried, .. } = verdict;
+fn wait_finding(what: &str, verdict: &Verdict) -> String {
+    let Verdict { longest_failing, clean_from, longest_tried, .. } = verdict;
+    let clean_toggles = count(verdict.clean_toggles);
+    let range = |from: &u64| {
+        if from == longest_tried { format!("at {from} ticks") } else { format!("from {from} to {longest_tried} ticks") }
+    };
     match (longest_failing, clean_from) {
         _ if verdict.by_wait.is_empty() => format!("{what}: not measured, this processor has no CLFLUSHOPT"),
         (None, _) => format!(
             "{what}: nothing was torn, not even without waiting, in {clean_toggles} toggles a wait: too few to say what wait is \
              needed, and no proof that none is"
         ),
+        (Some(0), Some(clean)) => format!(
+            "{what}: torn without a wait; {} nothing was torn in {clean_toggles} toggles a wait, which is no proof",
+            range(clean)
+        ),
         (Some(failing), Some(clean)) => format!(
-            "{what}: torn at waits up to {failing} ticks, the largest failing wait seen, not a proof; from {clean} to \
-             {longest_tried} ticks nothing was torn in {clean_toggles} toggles a wait"
+            "{what}: torn at waits up to {failing} ticks, the largest failing wait seen, not a proof; {} nothing was torn \
+             in {clean_toggles} toggles a wait",
+            range(clean)
         ),
         (Some(failing), None) => {
-            format!("{what}: no safe T_max found, torn at every length up to {failing} ticks, the longest tried; membarrier is used")
+            format!(
+                "{what}: no safe T_max found, torn at every length up to {failing} ticks, the longest tried; membarrier is used"
+            )
         }
     }
 }
@@ -197,21 +226,22 @@ fn wait_finding(case: Case, verdict: &Verdict) -> String {
 fn rows(offsets: &Offsets, points: &[Point], costs: &[Cost], latency: &[Latency], latent: &[Latent]) -> Vec<Row> {
     let granule = offsets.granule().bytes();
     let mut rows = vec![Row::new("granule", Some(granule as f64), "bytes", offsets.toggles(granule).0)];
-    for case in Case::ALL {
-        let verdict = Verdict::of(case, points);
+    for (case, fenced) in curves() {
+        let (verdict, name) = (Verdict::of(case, fenced, points), name(case, fenced));
         let value = |wait: Option<u64>| wait.map(|wait| wait as f64);
         let n = verdict.by_wait.iter().map(|&(.., n)| n).sum();
-        rows.push(Row::new(format!("tmax/{}/largest_failing", case.name()), value(verdict.longest_failing), "ticks", n));
-        rows.push(Row::new(format!("tmax/{}", case.name()), value(verdict.tmax()), "ticks", verdict.clean_toggles));
+        rows.push(Row::new(format!("tmax/{name}/largest_failing"), value(verdict.longest_failing), "ticks", n));
+        rows.push(Row::new(format!("tmax/{name}"), value(verdict.tmax()), "ticks", verdict.clean_toggles));
+    }
+    for case in Case::ALL {
         let barrier = points.iter().filter(|point| point.case == case && point.wait.is_none());
         let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
         rows.push(Row::new(format!("membarrier/{}", case.name()), (n > 0).then_some(torn as f64), "torn", n));
     }
     for pair in costs.chunks(2) {
         let [alone, beside] = pair else { continue };
-        let cost = |cost: &Cost, with: &str| {
-            Row::new(format!("cost/{}/{with}", cost.name), Some(cost.median), "ticks", cost.n as u64)
-        };
+        let cost =
+            |cost: &Cost, with: &str| Row::new(format!("cost/{}/{with}", cost.name), Some(cost.median), "ticks", cost.n as u64);
         rows.extend([cost(alone, "alone"), cost(beside, "executer").against(alone.median)]);
     }
     let of = |medium| latency.iter().find(move |latency| latency.medium == medium);

@@ -4,17 +4,17 @@
 //! use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Target};
 //!
 //! let target = Target::new(Shape::Move, Placement::Astride { boundary: 64, before: 2 })?;
-//! let recipe = Recipe::unprotected();
+//! let drill = Recipe::unprotected().ready(&target)?;
 //! match Storm::new() {
 //!     Ok(storm) => {
 //!         let tally = storm.adversary(Adversary::FlushBack).run(&target, Budget::toggles(1000), |to| {
-//!             recipe.follow(&target, to).unwrap();
+//!             drill.toggle(to).unwrap();
 //!         })?;
 //!         println!("{} of {} toggles were torn", tally.torn, tally.counted);
 //!     }
 //!     Err(reason) => println!("SKIPPED: {reason}"),
 //! }
-//! # Ok::<(), wordpatch::os::OsError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! - A [`Target`] is a word of a [`Shape`] whose every mixture of old and new bytes has an [`Outcome`] of its own.
@@ -34,9 +34,9 @@ mod target;
 
 pub use adversary::Adversary;
 pub use crew::{Crew, Directions, Log, Seated, Seating, SeatingError};
-pub use recipe::{Act, Recipe};
+pub use recipe::{Act, Drill, Recipe};
 pub use shape::{Face, Outcome, Shape};
-pub use shot::Shot;
+pub use shot::{Shot, prepare};
 pub use tally::Tally;
 pub use target::{Placement, Target};
 
@@ -54,7 +54,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// After so many counted toggles, or a minute.
+    /// After so many counted toggles, or a minute; [`within`](Self::within) gives it another time.
     pub fn toggles(toggles: u64) -> Self {
         Self { toggles, time: Duration::from_secs(60), torn: u64::MAX }
     }
@@ -64,10 +64,10 @@ impl Budget {
         Self { toggles: u64::MAX, time, torn: u64::MAX }
     }
 
-    /// Also after so much time.
+    /// After so much time at the latest.
     #[must_use]
     pub fn within(self, time: Duration) -> Self {
-        Self { time: self.time.min(time), ..self }
+        Self { time, ..self }
     }
 
     /// Also after so many torn toggles.
@@ -135,19 +135,24 @@ impl Storm {
     /// # Panics
     /// If there is no target, or the processor cannot play the adversary (see [`Adversary::is_possible`]).
     pub fn run_all(&self, targets: &[&Target], budget: Budget, mut method: impl FnMut(Face)) -> Result<Tally, OsError> {
+        self.rage(targets, budget, &mut method)
+    }
+
+    /// Not generic, so that it is compiled here, and optimised as this crate is.
+    fn rage(&self, targets: &[&Target], budget: Budget, method: &mut dyn FnMut(Face)) -> Result<Tally, OsError> {
         assert!(!targets.is_empty(), "a storm needs a target");
         assert!(self.adversary.is_possible(), "this processor cannot play {:?}", self.adversary);
         self.adversary.prepare()?;
         let _seat = self.seating.take_patchers_seat()?;
         let others = self.adversary.threads(self.seating.all.len());
         let disturb = |crew: &Crew, over: &_| self.adversary.disturb(crew, over);
-        let lead = |crew: &Crew| self.lead(crew, targets, budget, &mut method);
+        let lead = |crew: &Crew| self.lead(crew, targets, budget, method);
         let (tally, log) = Crew::with(&self.seating, targets, self.executers, (others, disturb), lead)?;
         Ok(Tally { log, ..tally })
     }
 
     /// The patcher's part.
-    fn lead(&self, crew: &Crew, targets: &[&Target], budget: Budget, method: &mut impl FnMut(Face)) -> Tally {
+    fn lead(&self, crew: &Crew, targets: &[&Target], budget: Budget, method: &mut dyn FnMut(Face)) -> Tally {
         let mut chance = Chance::new(self.seed);
         let mut tally = Tally::default();
         let mut to = Face::New;

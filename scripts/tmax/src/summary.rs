@@ -1,6 +1,6 @@
 //! The summary: the report as tables.
 
-use crate::measure::tears::{Case, Point};
+use crate::measure::tears::{Case, FENCED, Point};
 use crate::report::Report;
 use crate::table::{Table, count, of, ticks};
 use std::fmt;
@@ -44,17 +44,21 @@ fn granule(report: &Report) -> Table {
 }
 
 fn waits(report: &Report) -> Table {
-    let columns = Case::ALL.map(Case::description);
+    let columns =
+        [("hot lines", false), ("cold back line", false), ("page, cold", false), ("hot", true), ("cold", true), ("page", true)];
+    let names = columns.map(|(name, fenced)| if fenced { format!("{name}, mfence") } else { name.to_owned() });
     let mut table = Table::new(
         "INT3, wait, back, wait, front on five bytes: torn / toggles, all positions and numbers of executers together",
-        &[&["wait, ticks"][..], &columns].concat(),
+        &[&["wait, ticks"][..], &names.each_ref().map(String::as_str)].concat(),
     );
     let mut waits: Vec<Option<u64>> = report.tmax.iter().map(|point| point.wait).collect();
     waits.sort_by_key(|wait| wait.unwrap_or(u64::MAX));
     waits.dedup();
     for wait in waits {
-        let cells = Case::ALL.map(|case| {
-            let points: Vec<&Point> = report.tmax.iter().filter(|p| p.case == case && p.wait == wait).collect();
+        let curves = FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| (case, fenced)));
+        let cells = curves.map(|(case, fenced)| {
+            let here = |point: &&Point| point.case == case && point.fenced == fenced && point.wait == wait;
+            let points: Vec<&Point> = report.tmax.iter().filter(here).collect();
             match points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles)) {
                 _ if points.is_empty() => "-".to_owned(),
                 (torn, n) => of(torn, n),

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 /// An element with what it contains.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Element {
+pub(crate) struct Element {
     name: &'static str,
     attributes: Vec<(&'static str, String)>,
     text: String,
@@ -13,27 +13,27 @@ pub struct Element {
 
 impl Element {
     /// An empty one.
-    pub fn new(name: &'static str) -> Self {
+    pub(crate) fn new(name: &'static str) -> Self {
         Self { name, attributes: Vec::new(), text: String::new(), children: Vec::new() }
     }
 
     /// With an attribute. Numbers are written with two decimals at most.
     #[must_use]
-    pub fn with(mut self, name: &'static str, value: impl Display) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Display) -> Self {
         self.attributes.push((name, value.to_string()));
         self
     }
 
     /// With text in it.
     #[must_use]
-    pub fn text(mut self, text: impl Into<String>) -> Self {
+    pub(crate) fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
     /// With these in it.
     #[must_use]
-    pub fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
+    pub(crate) fn children(mut self, children: impl IntoIterator<Item = Self>) -> Self {
         self.children.extend(children);
         self
     }
@@ -41,7 +41,7 @@ impl Element {
 
 /// A coordinate, to a hundredth of a unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unit(pub f64);
+pub(crate) struct Unit(pub(crate) f64);
 
 impl Display for Unit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

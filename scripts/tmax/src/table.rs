@@ -25,7 +25,9 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.title)?;
         let columns = self.lines.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |i: usize| self.lines.iter().filter_map(|line| line.get(i)).map(|cell: &String| cell.chars().count()).max().unwrap_or(0);
+        let width = |i: usize| {
+            self.lines.iter().filter_map(|line| line.get(i)).map(|cell: &String| cell.chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         for line in &self.lines {
             f.write_str("  ")?;

@@ -25,10 +25,13 @@ pub enum Failure {
     Barrier(#[from] BarrierError),
 }
 
+/// What to do when a step is done: which measurement it belongs to, and how long it was planned to take.
+type Tell<'a> = dyn Fn(&str, Duration) + 'a;
+
 /// Told what is done, asked whether to stop.
 pub struct Watch<'a> {
     stop: &'a AtomicBool,
-    tell: Box<dyn Fn(&str, Duration) + 'a>,
+    tell: Box<Tell<'a>>,
 }
 
 impl<'a> Watch<'a> {

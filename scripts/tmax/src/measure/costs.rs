@@ -49,15 +49,8 @@ pub enum Operation {
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Store,
-        Self::StoreVisible,
-        Self::Membarrier,
-        Self::Signal,
-        Self::Mprotect,
-        Self::ProcMem,
-        Self::Trap,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Store, Self::StoreVisible, Self::Membarrier, Self::Signal, Self::Mprotect, Self::ProcMem, Self::Trap];
 
     /// Its name in tables and files.
     pub const fn name(self) -> &'static str {
@@ -167,8 +160,7 @@ impl<'a> Bench<'a> {
         match operation {
             Operation::Membarrier => Barrier::Membarrier.prepare().map_err(|error| error.to_string()),
             Operation::Signal => Barrier::Signal.prepare().map_err(|error| error.to_string()),
-            Operation::Trap => Ok(()),
-            Operation::Store | Operation::StoreVisible | Operation::Mprotect | Operation::ProcMem => Ok(()),
+            Operation::Store | Operation::StoreVisible | Operation::Mprotect | Operation::ProcMem | Operation::Trap => Ok(()),
         }
     }
 
@@ -193,7 +185,9 @@ impl<'a> Bench<'a> {
                 // SAFETY: (1) the process's own memory; (2) the page is ours and nobody uses it.
                 unsafe { files::write_memory(memory, self.page, &[0xc3; 8]).map_err(text)? };
             }
-            Operation::Trap => drop(self.trap.fire()),
+            Operation::Trap => {
+                let _ = self.trap.fire();
+            }
         }
         Ok(())
     }

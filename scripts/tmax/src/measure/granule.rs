@@ -106,8 +106,9 @@ mod tests {
             assert_eq!(torn_at(|at| at.crosses(size)).granule().bytes(), size);
         }
         assert_eq!(torn_at(|_| false).granule().bytes(), 64);
-        assert_eq!(torn_at(|at| at.offset == 27).granule().bytes(), 16);
-        assert_eq!(torn_at(|at| at.offset == 13).granule().bytes(), 8);
+        assert_eq!(torn_at(|at| at.offset == 27).granule().bytes(), 32);
+        assert_eq!(torn_at(|at| at.offset == 13).granule().bytes(), 16);
+        assert_eq!(torn_at(|at| at.offset == 34).granule().bytes(), 8);
         assert_eq!(torn_at(|at| at.offset == 8).granule(), Granule::BYTE);
     }
 

@@ -1,8 +1,9 @@
 //! Tear rates: how often the literature's protocol is torn, by what it waits.
 //!
-//! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and astride a page. A curve ends at
-//! the first wait that is never torn, if there is one. Beside the waits stands `INT3, membarrier, back, front`, which must
-//! not tear at all.
+//! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and astride a page. A plain store may
+//! not be visible yet when the wait begins, so the same is done with a fence before each wait, which tells what of a tear is
+//! the patcher's store being late and what is the executer's fetch. Beside the waits stands `INT3, membarrier, back, front`,
+//! which must not tear at all.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
@@ -69,6 +70,8 @@ pub struct Point {
     pub method: &'static str,
     /// How many ticks were waited, each time; none for a barrier.
     pub wait: Option<u64>,
+    /// Whether a fence stood before each wait.
+    pub fenced: bool,
     /// Toggles that an executer was seen beside.
     pub toggles: u64,
     /// Toggles that nobody was seen beside.
@@ -85,19 +88,29 @@ pub struct Point {
     pub scattered: u64,
 }
 
-/// Names of [`Point::method`].
-pub const WAITS: &str = "int3, wait, back, wait, front";
-/// See [`WAITS`].
-pub const BARRIER: &str = "int3, membarrier, back, front";
+/// Whether there is a fence before each wait, without one first.
+pub const FENCED: [bool; 2] = [false, true];
+
+/// Where a curve belongs, in words.
+pub fn circumstances(case: Case, fenced: bool) -> String {
+    let fence = if fenced { ", mfence before each wait" } else { "" };
+    format!("{}{fence}", case.description())
+}
 
 impl Point {
-    fn new(case: Case, executers: usize, position: usize, wait: Option<u64>) -> Self {
+    pub(crate) fn new(case: Case, executers: usize, position: usize, wait: Option<u64>, fenced: bool) -> Self {
+        let method = match (wait, fenced) {
+            (Some(_), false) => "int3, wait, back, wait, front",
+            (Some(_), true) => "int3, mfence, wait, back, mfence, wait, front",
+            (None, _) => "int3, membarrier, back, front",
+        };
         Self {
             case,
             executers,
             position,
-            method: if wait.is_some() { WAITS } else { BARRIER },
+            method,
             wait,
+            fenced,
             toggles: 0,
             uncounted: 0,
             torn: 0,
@@ -109,8 +122,9 @@ impl Point {
     }
 
     fn recipe(&self) -> Recipe {
-        match self.wait {
-            Some(ticks) => Recipe::two_waits(Barrier::Wait(Ticks(ticks))),
+        match self.wait.map(|ticks| Barrier::Wait(Ticks(ticks))) {
+            Some(wait) if self.fenced => Recipe::two_fenced_waits(wait),
+            Some(wait) => Recipe::two_waits(wait),
             None => Recipe::one_wait(Barrier::Membarrier),
         }
     }
@@ -134,12 +148,12 @@ impl Point {
 
 /// All cells of the plan, those with a barrier last.
 fn cells(plan: &Plan) -> Vec<Point> {
-    let waits = plan.waits_tried.iter().map(|&wait| Some(wait)).chain([None]);
+    let waits = plan.waits_tried.iter().flat_map(|&wait| FENCED.map(|fenced| (Some(wait), fenced)));
     let mut cells = Vec::new();
-    for wait in waits {
+    for (wait, fenced) in waits.chain([(None, false)]) {
         for case in Case::ALL.into_iter().filter(|case| case.adversary().is_possible()) {
             for &executers in &plan.executers {
-                cells.extend(plan.positions.iter().map(|&position| Point::new(case, executers, position, wait)));
+                cells.extend(plan.positions.iter().map(|&position| Point::new(case, executers, position, wait, fenced)));
             }
         }
     }
@@ -168,11 +182,10 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
 
 fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure> {
     let target = Target::new(Shape::Move, point.case.placement(point.position))?;
-    let recipe = point.recipe();
-    recipe.prepare()?;
+    let drill = point.recipe().ready(&target)?;
     let mut failed = None;
     let tally = storm.run(&target, Budget::time(time), |to| {
-        failed = failed.take().or(recipe.follow(&target, to).err());
+        failed = failed.take().or(drill.toggle(to).err());
     })?;
     failed.map_or(Ok(tally), |error| Err(error.into()))
 }
@@ -200,9 +213,9 @@ impl Verdict {
     }
 
     /// What `points` say of `case`.
-    pub fn of(case: Case, points: &[Point]) -> Self {
+    pub fn of(case: Case, fenced: bool, points: &[Point]) -> Self {
         let mut by_wait = std::collections::BTreeMap::<u64, (u64, u64)>::new();
-        for point in points.iter().filter(|point| point.case == case) {
+        for point in points.iter().filter(|point| point.case == case && point.fenced == fenced) {
             if let Some(wait) = point.wait {
                 let (torn, toggles) = by_wait.entry(wait).or_default();
                 *torn += point.torn;
@@ -227,21 +240,23 @@ mod tests {
     use super::*;
 
     fn points(torn: &[(u64, u64)]) -> Vec<Point> {
-        let point = |&(wait, torn): &(u64, u64)| Point { torn, toggles: 100, ..Point::new(Case::Hot, 1, 1, Some(wait)) };
-        torn.iter().map(point).chain([Point::new(Case::Cold, 1, 1, Some(9)), Point::new(Case::Hot, 1, 1, None)]).collect()
+        let point = |&(wait, torn): &(u64, u64)| Point { torn, toggles: 100, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
+        let others = [(Case::Cold, Some(9), false), (Case::Hot, None, false), (Case::Hot, Some(900), true)];
+        let others = others.map(|(case, wait, fenced)| Point { torn: 1, ..Point::new(case, 1, 1, wait, fenced) });
+        torn.iter().map(point).chain(others).collect()
     }
 
     #[test]
     fn a_wait_is_clean_only_if_no_longer_one_failed() {
-        let verdict = Verdict::of(Case::Hot, &points(&[(0, 5), (100, 0), (200, 1), (300, 0), (300, 0), (400, 0)]));
+        let verdict = Verdict::of(Case::Hot, false, &points(&[(0, 5), (100, 0), (200, 1), (300, 0), (300, 0), (400, 0)]));
         assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.clean_toggles), (Some(200), Some(300), 100));
         assert_eq!(verdict.by_wait[3], (300, 0, 200));
     }
 
     #[test]
     fn there_is_no_tmax_if_the_longest_wait_failed() {
-        let verdict = Verdict::of(Case::Hot, &points(&[(0, 5), (100, 0), (200, 1)]));
+        let verdict = Verdict::of(Case::Hot, false, &points(&[(0, 5), (100, 0), (200, 1)]));
         assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.longest_tried), (Some(200), None, 200));
-        assert_eq!(Verdict::of(Case::Page, &points(&[])), Verdict::default());
+        assert_eq!(Verdict::of(Case::Page, false, &points(&[])), Verdict::default());
     }
 }

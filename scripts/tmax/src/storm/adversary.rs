@@ -31,8 +31,7 @@ const NUISANCE: i32 = libc::SIGURG;
 
 impl Adversary {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::None, Self::DirtyBack, Self::FlushBack, Self::FlushBoth, Self::Preemption, Self::Signals];
+    pub const ALL: [Self; 6] = [Self::None, Self::DirtyBack, Self::FlushBack, Self::FlushBoth, Self::Preemption, Self::Signals];
 
     /// Whether this processor can play it.
     pub fn is_possible(self) -> bool {

@@ -4,7 +4,7 @@
 //! is published after every round, so that the patcher can tell whether anybody was executing between two toggles.
 
 use super::shape::{Face, Outcome};
-use super::shot::{self, OnTrap};
+use super::shot::{self, OnTrap, Shot};
 use super::target::Target;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -43,9 +43,7 @@ impl Seating {
         match all.as_slice() {
             [] => Err(OsError { call: "sched_getaffinity", errno: libc::ESRCH }.into()),
             [only] => Err(SeatingError::Alone(*only)),
-            [patcher, executers @ ..] => {
-                Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() })
-            }
+            [patcher, executers @ ..] => Ok(Self { patcher: *patcher, executers: executers.to_vec(), all: all.clone() }),
         }
     }
 
@@ -67,6 +65,9 @@ impl Drop for Seated<'_> {
         let _ = affinity::keep_to(&self.0.all);
     }
 }
+
+/// How many stray outcomes each executer keeps.
+const STRAYS: usize = 8;
 
 /// How many classes of outcome are counted.
 const CLASSES: usize = 6;
@@ -114,16 +115,18 @@ pub struct Log {
     pub torn: BTreeMap<(usize, u8), u64>,
     /// How the torn words were put together.
     pub directions: Directions,
+    /// The registers after the first stray outcomes, by target: what to look at when something cannot be.
+    pub strays: Vec<(usize, Shot)>,
 }
 
 /// Which way torn words were put together, as seen from the toggle that was under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Directions {
-    /// The front as it was before, the back as it is afterwards: bytes fetched before outlived the wait.
+    /// The front as it was before, in the back something that came afterwards: bytes fetched before outlived the wait.
     pub stale_front: u64,
-    /// The front as it is afterwards, the back as it was before.
+    /// The front as it is afterwards, in the back something from before.
     pub stale_back: u64,
-    /// Any other mixture.
+    /// A front of both.
     pub scattered: u64,
 }
 
@@ -132,9 +135,10 @@ impl Directions {
         let differing = target.shape().differing();
         let front = differing & ((1u16 << target.front()) - 1) as u8;
         let after = if to == Face::New { from_new } else { differing & !from_new };
-        match after {
-            after if after == differing & !front => self.stale_front += 1,
-            after if after == front => self.stale_back += 1,
+        // The back may be stored in pieces; what counts is which front was executed.
+        match after & front {
+            0 => self.stale_front += 1,
+            seen if seen == front => self.stale_back += 1,
             _ => self.scattered += 1,
         }
     }
@@ -162,8 +166,11 @@ impl Log {
         self.classes[4] + self.classes[5]
     }
 
-    fn add(&mut self, outcome: Outcome, (index, target): (usize, &Target), to: Face) {
+    fn add(&mut self, outcome: Outcome, shot: Shot, (index, target): (usize, &Target), to: Face) {
         self.classes[class(outcome)] += 1;
+        if outcome == Outcome::Stray && self.strays.len() < STRAYS {
+            self.strays.push((index, shot));
+        }
         if let Outcome::Torn { from_new } = outcome {
             *self.torn.entry((index, from_new)).or_default() += 1;
             self.directions.note(target, from_new, to);
@@ -173,6 +180,7 @@ impl Log {
     /// Adds what others have run.
     pub(super) fn merge(&mut self, other: Self) {
         self.directions.merge(other.directions);
+        self.strays.extend(other.strays.into_iter().take(STRAYS));
         self.classes.iter_mut().zip(other.classes).for_each(|(sum, n)| *sum += n);
         for (key, n) in other.torn {
             *self.torn.entry(key).or_default() += n;
@@ -287,7 +295,7 @@ fn execute(targets: &[&Target], post: &Post, crew: &Crew, cpu: Cpu) -> Result<Lo
                     _ if shot.ended() => {}
                     outcome => {
                         let to = if crew.to_new.load(Ordering::Relaxed) { Face::New } else { Face::Old };
-                        log.add(outcome, (i, target), to);
+                        log.add(outcome, shot, (i, target), to);
                         post.wrong.store(log.wrong(), Ordering::Relaxed);
                     }
                 }

@@ -5,7 +5,7 @@
 
 use super::shape::Face;
 use super::target::Target;
-use wordpatch::live::Width;
+use wordpatch::live::{self, Width};
 use wordpatch::protocol::{Plan, Step, TRAP};
 use wordpatch::{Barrier, BarrierError, CodeAddr, FetchOrder, Granule};
 
@@ -14,6 +14,8 @@ use wordpatch::{Barrier, BarrierError, CodeAddr, FetchOrder, Granule};
 pub enum Act {
     /// Stores something.
     Store(Step),
+    /// Waits until everybody can see what was stored.
+    Fence,
     /// Waits for something.
     Wait(Barrier),
 }
@@ -40,6 +42,12 @@ impl Recipe {
         Self::new([Act::Store(Trap), wait, Act::Store(Back), wait, Act::Store(Front)])
     }
 
+    /// The same, each wait beginning when everybody can see what was stored, as behind a compare-and-swap.
+    pub fn two_fenced_waits(barrier: Barrier) -> Self {
+        let fenced = |act| if act == Act::Wait(barrier) { vec![Act::Fence, act] } else { vec![act] };
+        Self::new(Self::two_waits(barrier).0.into_iter().flat_map(fenced))
+    }
+
     /// Trap, wait, back, front.
     pub fn one_wait(barrier: Barrier) -> Self {
         use Step::{Back, Front, Trap};
@@ -52,40 +60,67 @@ impl Recipe {
         Self::new([Trap, Back, Front].map(Act::Store))
     }
 
-    /// Does beforehand what the first toggle would have to do.
-    pub fn prepare(&self) -> Result<(), BarrierError> {
-        self.0.iter().try_for_each(|act| match act {
-            Act::Wait(barrier) => barrier.prepare(),
-            Act::Store(_) => Ok(()),
-        })
-    }
-
-    /// Gives `target` the face `to`.
-    #[inline]
-    pub fn follow(&self, target: &Target, to: Face) -> Result<(), BarrierError> {
+    /// Makes it ready for `target`: all that is to be stored is worked out, and what the first toggle would have to do for its
+    /// barriers is done.
+    pub fn ready<'a>(&self, target: &'a Target) -> Result<Drill<'a>, BarrierError> {
+        let mut moves = Vec::new();
         for act in &self.0 {
             match *act {
-                Act::Store(step) => store(target, step, to),
-                Act::Wait(barrier) => barrier.pass()?,
+                Act::Store(step) => moves.extend(stores(target, step)),
+                Act::Fence => moves.push(Move::Fence),
+                Act::Wait(barrier) => {
+                    barrier.prepare()?;
+                    moves.push(Move::Wait(barrier));
+                }
+            }
+        }
+        Ok(Drill { target, moves })
+    }
+}
+
+/// A recipe made ready for one target.
+#[derive(Clone, Debug)]
+pub struct Drill<'a> {
+    target: &'a Target,
+    moves: Vec<Move>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Move {
+    /// One machine store, with what is stored for each face.
+    Store(usize, Width, [u64; 2]),
+    Fence,
+    Wait(Barrier),
+}
+
+impl Drill<'_> {
+    /// Gives the target the face `to`.
+    pub fn toggle(&self, to: Face) -> Result<(), BarrierError> {
+        for step in &self.moves {
+            match *step {
+                Move::Store(at, width, values) => self.target.store(at, width, values[to as usize]),
+                Move::Fence => live::fence(),
+                Move::Wait(barrier) => barrier.pass()?,
             }
         }
         Ok(())
     }
 }
 
-/// One step of storing, cut where the target is cut.
-#[inline]
-fn store(target: &Target, step: Step, to: Face) {
+/// The stores of one step, cut where the target is cut.
+fn stores(target: &Target, step: Step) -> Vec<Move> {
     let shape = target.shape();
+    // Only the distance to the boundary counts, not how large the boundary is.
     let before = CodeAddr::new(Granule::LINE.bytes() - target.front());
     let plan = Plan::new(before, shape.len(), Granule::LINE, FetchOrder::Any, shape.layout());
-    let image = |at| if step == Step::Trap { u64::from_le_bytes([TRAP; 8]) } else { target.image(to, at) };
+    let image = |face, at| if step == Step::Trap { u64::from_le_bytes([TRAP; 8]) } else { target.image(face, at) };
+    let store = |(at, width)| Move::Store(at, width, [Face::Old, Face::New].map(|face| image(face, at)));
     match plan.pieces(step) {
-        Some(pieces) => pieces.for_each(|(at, width)| target.store(at, width, image(at))),
+        Some(pieces) => pieces.map(store).collect(),
         // At once: the bytes behind the word are the target's own, and stay what they are.
         None => {
             let range = plan.range(step);
-            target.store(range.start, Width::at_least(range.len()), image(range.start));
+            vec![store((range.start, Width::at_least(range.len())))]
         }
     }
 }

@@ -91,8 +91,9 @@ pub(crate) fn with_stand<T>(over: &AtomicBool, on_trap: OnTrap, body: impl FnOnc
 /// Calls `entry` and returns its registers.
 ///
 /// # Safety
-/// 1. [`prepare`] has succeeded. 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or
-/// faults, and neither writes memory nor changes a callee-saved register.
+/// 1. [`prepare`] has succeeded.
+/// 2. At `entry` lies a function of the system's calling convention that takes nothing, returns or faults, and neither writes
+///    memory nor changes a callee-saved register.
 #[inline]
 pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
     let armed = STAND.with(|stand| stand.armed.get());
@@ -123,7 +124,10 @@ pub(crate) unsafe fn fire(entry: CodeAddr) -> Shot {
 static BEFORE: OnceLock<Result<[(i32, libc::sigaction); 4], OsError>> = OnceLock::new();
 
 /// Installs the handlers, once in the life of the process. Faults and traps outside of a shot go where they went before.
-pub(crate) fn prepare() -> Result<(), OsError> {
+///
+/// [`Target::new`](super::Target::new) does it too. To be called before another trap handler is installed that shall come first, as
+/// wordpatch's does at the first adoption that needs it.
+pub fn prepare() -> Result<(), OsError> {
     let installed = BEFORE.get_or_init(|| {
         let install = |signal, handler| {
             // SAFETY: (1) the handlers read thread-local cells, change the interrupted context, and call nothing that allocates or
@@ -199,12 +203,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
                 // SAFETY: (1) the kernel's own context.
                 unsafe { registers(context)[libc::REG_RIP as usize] -= 1 };
             }
-            let default = libc::sigaction {
-                sa_sigaction: libc::SIG_DFL,
-                sa_mask: signals::empty(),
-                sa_flags: 0,
-                sa_restorer: None,
-            };
+            let default =
+                libc::sigaction { sa_sigaction: libc::SIG_DFL, sa_mask: signals::empty(), sa_flags: 0, sa_restorer: None };
             // SAFETY: (1) the default action runs no code of ours.
             let _ = unsafe { signals::replace(signal, &default) };
         }

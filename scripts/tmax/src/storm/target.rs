@@ -51,6 +51,8 @@ pub struct Target {
     placement: Placement,
     memory: CodeMemory,
     offset: usize,
+    /// Where the word is written.
+    writable: CodeAddr,
     entry: CodeAddr,
     /// What the word leaves behind in each of its faces.
     whole: [Shot; 2],
@@ -79,7 +81,8 @@ impl Target {
             memory.write(end + place, &[0xb8, a, b, c, d, RET]);
         }
         let entry = memory.base().offset(entry as isize);
-        Ok(Self { shape, placement, memory, offset, entry, whole: [shape.shot(Face::Old), shape.shot(Face::New)] })
+        let writable = memory.writable(offset);
+        Ok(Self { shape, placement, memory, offset, writable, entry, whole: [shape.shot(Face::Old), shape.shot(Face::New)] })
     }
 
     /// What it is.
@@ -120,7 +123,7 @@ impl Target {
         assert!(at + width.bytes() <= self.shape.len() + 8, "a store of {width:?} at {at} leaves the target");
         // SAFETY: (1) the word and eight bytes behind it lie inside the writable mapping: `new` reserved a page behind the word;
         // (2) they are this target's; (3) executers run any mixture of bytes through `fire`, which recovers.
-        unsafe { live::store(self.memory.writable(self.offset + at), width, value) };
+        unsafe { live::store(self.writable.offset(at as isize), width, value) };
     }
 
     /// The eight bytes at `at` bytes from the word's first, as they are when it has `face`.

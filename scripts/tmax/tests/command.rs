@@ -1,0 +1,210 @@
+//! The command, as its users run it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use wordpatch::os::affinity;
+
+/// A directory that is gone when the test is over.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tmax-{name}-{}", std::process::id()));
+        fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let names = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.collect()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn tmax() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tmax"));
+    command.env_remove("XDG_CONFIG_HOME").env("HOME", "/dev/null").stdin(Stdio::null());
+    command
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// It fails with one line that holds all of `words`.
+fn complains(output: &Output, status: i32, words: &[&str]) {
+    let complaint = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{complaint}");
+    assert!(words.iter().all(|word| complaint.contains(word)), "{complaint}");
+    assert!(status == 2 || complaint.trim_end().lines().count() == 1, "{complaint}");
+    assert_eq!(text(&output.stdout), "");
+}
+
+fn one_processor() -> bool {
+    let alone = affinity::allowed().unwrap().len() < 2;
+    if alone {
+        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"), "two processors are needed");
+        eprintln!("SKIPPED: one processor only");
+    }
+    alone
+}
+
+#[test]
+fn a_short_run_writes_everything_that_was_asked_for() {
+    if one_processor() {
+        return;
+    }
+    let scratch = Scratch::new("short");
+    let (toml, svg) = (scratch.file("cal.toml"), scratch.file("waits.svg"));
+    let output = tmax().args(["--quick", "--seconds", "4", "--json", "-o"]).arg(&toml).arg("--svg").arg(&svg).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "no progress where stderr is no terminal");
+
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["experiment"], "tmax");
+    let granule = report["granule"].as_u64().unwrap();
+    assert!([8, 16, 32, 64].contains(&granule), "{granule}");
+    let offsets = report["torn_by_offset"].as_array().unwrap();
+    assert_eq!(offsets.len(), 64);
+    assert!(offsets.iter().enumerate().all(|(i, at)| at["offset"] == i && at["torn"].is_u64() && at["n"].is_u64()));
+    for key in ["tmax", "costs", "latency", "latent", "rows", "findings"] {
+        assert!(!report[key].as_array().unwrap().is_empty(), "{key}");
+    }
+    for key in ["case", "executers", "position", "wait", "toggles", "torn", "direction"] {
+        assert!(report["tmax"].as_array().unwrap().iter().all(|point| point.get(key).is_some()), "{key}");
+    }
+    for key in ["name", "value", "unit", "baseline", "ratio", "n"] {
+        assert!(report["rows"].as_array().unwrap().iter().all(|row| row.get(key).is_some()), "{key}");
+    }
+    assert_eq!(report["machine"]["vendor"].as_str().unwrap().len(), 12);
+
+    let calibration = wordpatch::Calibration::load(&toml).unwrap();
+    assert_eq!(calibration.granule.bytes() as u64, granule);
+    let drawing = fs::read_to_string(&svg).unwrap();
+    let drawing = roxmltree::Document::parse(&drawing).unwrap();
+    assert_eq!(drawing.root_element().tag_name().name(), "svg");
+    assert!(drawing.descendants().filter(|node| node.has_tag_name("circle")).count() > 50);
+    let mut names = scratch.names();
+    names.sort();
+    assert_eq!(names, ["cal.toml", "waits.svg"]);
+}
+
+#[test]
+fn tables_go_to_stdout_and_the_default_place_is_made() {
+    if one_processor() {
+        return;
+    }
+    let scratch = Scratch::new("default");
+    let output = tmax().args(["--seconds", "1"]).env("XDG_CONFIG_HOME", &scratch.0).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let written = scratch.file("fastinst").join("tmax.toml");
+    for words in ["Fetch granule", "Costs", "Visibility", "Latent cost", "Findings", written.to_str().unwrap()] {
+        assert!(text(&output.stdout).contains(words), "{words}");
+    }
+    wordpatch::Calibration::load(&written).unwrap();
+}
+
+#[test]
+fn wrong_options_are_named() {
+    complains(&tmax().arg("--quikc").output().unwrap(), 2, &["--quikc", "--quick"]);
+    complains(&tmax().args(["--quick", "--full"]).output().unwrap(), 2, &["--quick", "--full"]);
+    complains(&tmax().args(["--seconds", "soon"]).output().unwrap(), 2, &["soon", "not a number"]);
+    complains(&tmax().args(["--completions", "dcl"]).output().unwrap(), 2, &["dcl", "bash"]);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_to_is_named_before_anything_is_measured() {
+    let started = Instant::now();
+    complains(&tmax().args(["--full", "-o", "/nowhere/at/all"]).output().unwrap(), 1, &["/nowhere/at/all", "-o FILE"]);
+    complains(&tmax().args(["--full", "-o", "/"]).output().unwrap(), 1, &["cannot write /", "-o FILE"]);
+    complains(&tmax().args(["--full", "-o", "/dev/null"]).output().unwrap(), 1, &["/dev/null", "not a regular file"]);
+    complains(&tmax().arg("--full").output().unwrap(), 1, &["/dev/null/.config/fastinst/tmax.toml", "-o FILE"]);
+    complains(&tmax().arg("--full").env_remove("HOME").output().unwrap(), 1, &["HOME", "-o FILE"]);
+    let scratch = Scratch::new("unwritable");
+    let output = tmax().arg("--full").args(["--svg", "/nowhere/x.svg", "-o"]).arg(scratch.file("cal.toml")).output().unwrap();
+    complains(&output, 1, &["/nowhere/x.svg", "--svg FILE"]);
+    assert!(scratch.names().is_empty());
+    assert!(started.elapsed() < Duration::from_secs(120), "a full run was begun");
+}
+
+#[test]
+fn one_processor_is_told_that_two_are_needed() {
+    let scratch = Scratch::new("alone");
+    let output = std::thread::scope(|scope| {
+        let alone = scope.spawn(|| {
+            affinity::keep_to(&affinity::allowed().unwrap()[..1]).unwrap();
+            tmax().arg("-o").arg(scratch.file("cal.toml")).output().unwrap()
+        });
+        alone.join().unwrap()
+    });
+    complains(&output, 1, &["processor", "taskset"]);
+    assert!(scratch.names().is_empty());
+}
+
+#[test]
+fn an_interrupted_run_leaves_no_file() {
+    if one_processor() {
+        return;
+    }
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let scratch = Scratch::new(&format!("interrupted-{signal}"));
+        let mut run = tmax();
+        run.args(["--full", "-o"]).arg(scratch.file("cal.toml")).arg("--svg").arg(scratch.file("waits.svg"));
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait_for_handler(run.id(), signal);
+        send(run.id(), signal);
+        complains(&run.wait_with_output().unwrap(), 128 + signal, &["interrupted", "nothing was written"]);
+        assert!(scratch.names().is_empty(), "{:?}", scratch.names());
+    }
+}
+
+/// Waits until process `pid` catches `signal`.
+fn wait_for_handler(pid: u32, signal: i32) {
+    let caught = || {
+        let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("status")).ok()?;
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?.trim();
+        Some(u64::from_str_radix(mask, 16).ok()? >> (signal - 1) & 1 == 1)
+    };
+    while caught() != Some(true) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn send(pid: u32, signal: i32) {
+    // The shell's own kill: no unsafe code for a test.
+    assert!(Command::new("kill").arg(format!("-{signal}")).arg(pid.to_string()).status().unwrap().success());
+}
+
+#[test]
+fn help_manual_and_completions_come_from_one_definition() {
+    let run = |args: &[&str]| {
+        let output = tmax().args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for document in [run(&["--help"]), run(&["--man"]).replace("\\-", "-"), run(&["--completions", "bash"])] {
+        assert!(["quick", "full", "svg", "json"].iter().all(|option| document.contains(&format!("--{option}"))), "{document}");
+    }
+    assert!(run(&["--help"]).contains("Examples:"));
+}
+
+#[test]
+fn a_stdout_that_takes_nothing_is_a_failure_and_a_reader_that_leaves_is_none() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = tmax().arg("--man").stdout(full).output().unwrap();
+    complains(&output, 1, &["stdout"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert!(tmax().arg("--man").stdout(writer).status().unwrap().success());
+}

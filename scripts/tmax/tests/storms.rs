@@ -1,0 +1,159 @@
+//! The range can show a failure where there is one, and shows none where there is none.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tmax::storm::{Act, Adversary, Budget, Face, Outcome, Placement, Recipe, Shape, Storm, Tally, Target};
+use wordpatch::protocol::Step;
+use wordpatch::{Barrier, Ticks};
+
+/// Storms take turns: two at once would take each other's processors.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A storm, or a loud word that there is none: two threads have to run at once.
+fn storm(adversary: Adversary) -> Option<Storm> {
+    match Storm::new() {
+        Ok(storm) if adversary.is_possible() => Some(storm.adversary(adversary)),
+        Ok(_) => {
+            eprintln!("SKIPPED: no CLFLUSHOPT on this processor");
+            None
+        }
+        Err(reason) => {
+            assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|value| value != "1"), "{reason}");
+            eprintln!("SKIPPED: {reason}");
+            None
+        }
+    }
+}
+
+fn target(shape: Shape, boundary: usize, before: usize) -> Target {
+    Target::new(shape, Placement::Astride { boundary, before }).unwrap()
+}
+
+fn follow(storm: &Storm, recipe: &Recipe, target: &Target, budget: Budget) -> Tally {
+    let drill = recipe.ready(target).unwrap();
+    let tally = storm.run(target, budget, |to| drill.toggle(to).unwrap()).unwrap();
+    assert_eq!(target.try_out(), Outcome::Old, "a storm ends on the old face");
+    tally
+}
+
+/// Until something is torn, or for longer than it ever took.
+fn until_torn() -> Budget {
+    Budget::toggles(20_000_000).within(Duration::from_secs(20)).until_torn(1)
+}
+
+#[test]
+fn an_unprotected_store_across_a_line_is_seen_torn() {
+    let _turn = turn();
+    for adversary in [Adversary::None, Adversary::DirtyBack, Adversary::FlushBack, Adversary::FlushBoth] {
+        for shape in Shape::ALL {
+            let Some(storm) = storm(adversary) else { continue };
+            let target = target(shape, 64, 3);
+            let tally = follow(&storm, &Recipe::unprotected(), &target, until_torn());
+            assert!(tally.torn > 0, "{adversary:?} {shape:?}: {} toggles and nothing torn", tally.counted);
+            let directions = tally.log.directions;
+            assert!(directions.stale_front + directions.stale_back + directions.scattered > 0);
+        }
+    }
+}
+
+#[test]
+fn an_unprotected_store_across_a_page_is_seen_torn() {
+    let _turn = turn();
+    let Some(storm) = storm(Adversary::FlushBack) else { return };
+    let target = target(Shape::Move, 4096, 2);
+    assert!(follow(&storm, &Recipe::unprotected(), &target, until_torn()).torn > 0);
+}
+
+#[test]
+fn a_trap_without_a_wait_is_seen_torn() {
+    let _turn = turn();
+    let Some(storm) = storm(Adversary::FlushBack) else { return };
+    let target = target(Shape::Move, 64, 2);
+    let tally = follow(&storm, &Recipe::no_wait(), &target, until_torn());
+    assert!(tally.torn > 0, "{} toggles and nothing torn", tally.counted);
+}
+
+#[test]
+fn a_back_without_its_front_is_no_face() {
+    let _turn = turn();
+    let Some(storm) = storm(Adversary::None) else { return };
+    let target = target(Shape::Move, 64, 2);
+    let halves = Recipe::new([Act::Store(Step::Back), Act::Wait(Barrier::Wait(Ticks(2_000))), Act::Store(Step::Front)]);
+    let tally = follow(&storm, &halves, &target, Budget::toggles(2_000).within(Duration::from_secs(10)));
+    assert!(tally.torn > tally.counted / 2, "{} of {}", tally.torn, tally.counted);
+    assert!(tally.log.directions.stale_front > tally.log.directions.stale_back, "{:?}", tally.log.directions);
+}
+
+#[test]
+fn a_store_within_a_quadword_is_never_torn() {
+    let _turn = turn();
+    for adversary in Adversary::ALL {
+        let Some(storm) = storm(adversary) else { continue };
+        let target = Target::new(Shape::Immediate, Placement::InLine(24)).unwrap();
+        let budget = Budget::toggles(30_000).within(Duration::from_secs(2));
+        let tally = storm.burst(8).run(&target, budget, |to| target.store_whole(to)).unwrap();
+        assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{adversary:?}: {:?}", tally.log.torn);
+        assert!(tally.log.count(Outcome::Old) > 0 && tally.log.count(Outcome::New) > 0, "{adversary:?}");
+    }
+}
+
+#[test]
+fn a_barrier_behind_the_trap_keeps_words_whole() {
+    let _turn = turn();
+    if Barrier::Membarrier.prepare().is_err() {
+        eprintln!("SKIPPED: no membarrier here");
+        return;
+    }
+    for (shape, before) in [(Shape::Move, 1), (Shape::Call, 4), (Shape::Pair, 3), (Shape::Pair, 6), (Shape::Immediate, 5)] {
+        let Some(storm) = storm(Adversary::FlushBack) else { return };
+        // The immediate's instruction begins before the word: a trap in its middle is no trap.
+        let recipe = match shape {
+            Shape::Immediate => continue,
+            _ => Recipe::one_wait(Barrier::Membarrier),
+        };
+        let target = target(shape, 64, before);
+        let tally = follow(&storm, &recipe, &target, Budget::toggles(2_000).within(Duration::from_secs(2)));
+        assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{shape:?} {before}: {:?}", tally.log.torn);
+    }
+}
+
+#[test]
+fn several_executers_run_several_targets() {
+    let _turn = turn();
+    let Some(storm) = storm(Adversary::None) else { return };
+    let targets: Vec<Target> = (1..5).map(|before| target(Shape::Call, 64, before)).collect();
+    let all: Vec<&Target> = targets.iter().collect();
+    let budget = Budget::toggles(2_000).within(Duration::from_secs(5));
+    let opcode_only = |to| all.iter().for_each(|target| target.store(0, wordpatch::live::Width::One, off_or_on(to)));
+    let tally = storm.executers(3).run_all(&all, budget, opcode_only).unwrap();
+    // One byte: a call or none, and never anything else.
+    assert_eq!(tally.log.wrong(), 0, "{:?}", tally.log.torn);
+    assert!(tally.log.count(Outcome::Off) > 0 && tally.log.count(Outcome::Old) > 0);
+}
+
+/// `call rel32` or `test eax, imm32`.
+fn off_or_on(to: Face) -> u64 {
+    match to {
+        Face::Old => 0xe8,
+        Face::New => 0xa9,
+    }
+}
+
+#[test]
+fn a_method_that_panics_ends_the_storm() {
+    let _turn = turn();
+    let Some(storm) = storm(Adversary::Preemption) else { return };
+    let target = target(Shape::Move, 64, 2);
+    let trap = Recipe::new([Act::Store(Step::Trap)]).ready(&target).unwrap();
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        storm.run(&target, Budget::toggles(10), |to| {
+            trap.toggle(to).unwrap();
+            panic!("in the middle of a toggle");
+        })
+    }));
+    assert!(ended.is_err());
+}
