@@ -1,7 +1,7 @@
 //! `paper EXPERIMENT`: one table or figure of the literature, reproduced on the present machine.
 //!
 //! An experiment runs what it measures and what it is compared with in turn, so that whatever else the machine does meets both. What
-//! it prints is a [`Report`](report::Report): a table for people, one JSON object for programs.
+//! it prints is a [`Report`]: a table for people, one JSON object for programs.
 
 mod costs;
 mod fig9;
