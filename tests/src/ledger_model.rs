@@ -3,8 +3,12 @@
 use crate::addr::CodeAddr;
 use crate::atlas::{self, Entry};
 use crate::claim::{Claim, Quad};
-use crate::ledger::{Flight, Front, Phase};
+use crate::ledger::{Flight, Front, Phase, Whose};
+use crate::sync::{AtomicU32, Ordering};
 use loom::thread;
+
+/// A byte that is a trap.
+const TRAP: u32 = 0xcc;
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
@@ -83,6 +87,48 @@ pub fn reading_the_word_that_is_replaced() {
         assert_eq!(old, 10 * number, "the word of another flight");
     }
     patcher.join().unwrap();
+}
+
+/// A thread that has run into a trap of ours looks for its owner while the flight ends and the next begins. `look` is how.
+fn trapping_while_flights_pass(look: impl Fn(&'static Front<u32>, &'static AtomicU32) -> bool) {
+    let (front, byte) = (leak(Front::vacant()), leak(AtomicU32::new(0)));
+    let flight = flight(front, claim(quads(), 6, 11), 0);
+    let trap = move |old| {
+        flight.take_off(old, old + 1);
+        byte.store(TRAP, Ordering::Release);
+        flight.set_phase(Phase::Trapped);
+    };
+    let land = move || {
+        byte.store(0, Ordering::Release);
+        flight.set_phase(Phase::Idle);
+    };
+    trap(1);
+    let patcher = thread::spawn(move || {
+        land();
+        trap(2);
+        land();
+    });
+    assert!(!look(front, byte), "a trap of ours was taken for the program's own");
+    patcher.join().unwrap();
+}
+
+fn is_trap(byte: &AtomicU32) -> bool {
+    byte.load(Ordering::Acquire) == TRAP
+}
+
+/// As the trap handler looks.
+pub fn finding_the_owner_of_a_trap() {
+    trapping_while_flights_pass(|front, byte| matches!(front.whose(CodeAddr::new(6), || is_trap(byte)), Whose::Foreign));
+}
+
+/// Without a second look at the byte. The model has to notice.
+pub fn finding_the_owner_of_a_trap_at_one_glance() {
+    trapping_while_flights_pass(|front, byte| {
+        let began = || front.flights().map(Flight::number).sum::<u64>();
+        let before = began();
+        let trapped = is_trap(byte);
+        trapped && front.flights().all(|flight| flight.phase() == Phase::Idle) && began() == before
+    });
 }
 
 /// Of two threads that want to carry out the next step, one does.

@@ -40,6 +40,17 @@ fn the_trap_handler_never_takes_one_flights_word_for_anothers() {
 }
 
 #[test]
+fn a_trap_of_ours_is_never_taken_for_the_programs_own() {
+    check(model::finding_the_owner_of_a_trap);
+}
+
+#[test]
+#[should_panic(expected = "taken for the program's own")]
+fn the_model_notices_a_trap_handler_that_looks_once() {
+    check(model::finding_the_owner_of_a_trap_at_one_glance);
+}
+
+#[test]
 fn one_thread_carries_out_a_step() {
     check(model::seizing_a_flight);
 }

@@ -1,5 +1,6 @@
 //! The barrier: after it, no core runs bytes that it fetched before it (assumption A2).
 
+use crate::live;
 use crate::os::{OsError, membarrier, threads};
 use crate::ticks::Ticks;
 use std::fmt;
@@ -50,6 +51,8 @@ impl Barrier {
             Self::Membarrier => membarrier::sync_core().map_err(BarrierError::Membarrier),
             Self::Signal => roll_call::pass(),
             Self::Wait(span) => {
+                // A wait begins when everybody can see what was stored, as behind the literature's compare-and-swap.
+                live::fence();
                 Ticks::spin(span);
                 Ok(())
             }

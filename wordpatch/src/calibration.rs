@@ -25,7 +25,7 @@
 //! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier need no measurement.
 
 use crate::granule::Granule;
-use crate::os::{cpu, replace::Replacement};
+use crate::os::{self, cpu, replace::Replacement};
 use crate::ticks::Ticks;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -171,8 +171,12 @@ pub enum CalibrationError {
 const LARGEST: u64 = 1 << 20;
 
 impl Calibration {
-    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`.
+    /// Where `tmax` writes it: `fastinst/tmax.toml` in `$XDG_CONFIG_HOME`, or in `~/.config`. Nowhere for a privileged process, whose
+    /// environment is somebody else's.
     pub fn default_path() -> Option<PathBuf> {
+        if os::is_privileged() {
+            return None;
+        }
         // A relative path in XDG_CONFIG_HOME is to be ignored (XDG Base Directory Specification).
         let directory = |key| std::env::var_os(key).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = directory("XDG_CONFIG_HOME").or_else(|| Some(directory("HOME")?.join(".config")))?;

@@ -11,6 +11,7 @@ use crate::access::Access;
 use crate::barrier::{Barrier, BarrierError};
 use crate::calibration::{Calibration, CalibrationError};
 use crate::granule::Granule;
+use crate::os;
 use crate::policy::Policy;
 use crate::ticks::Ticks;
 use crate::vendor::FetchOrder;
@@ -77,8 +78,11 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads the keys that begin with `WORDPATCH_`.
+    /// Reads the keys that begin with `WORDPATCH_`. A privileged process (setuid) follows no environment: it gets the defaults.
     pub fn from_env() -> Result<Self, ConfigError> {
+        if os::is_privileged() {
+            return Ok(Self::default());
+        }
         let ours = std::env::vars_os().filter_map(|(key, value)| {
             let key = key.into_string().ok().filter(|key| key.starts_with("WORDPATCH_"))?;
             Some((key, value.to_string_lossy().into_owned()))

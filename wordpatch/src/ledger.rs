@@ -64,6 +64,43 @@ impl<X: PartialEq> Front<X> {
     }
 }
 
+/// Whose a trap is that a thread has run into.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Whose<X: 'static> {
+    /// Nobody's any more: what is there now is to be run.
+    Gone,
+    /// This flight's, which was under way just now.
+    Flight(&'static Flight<X>),
+    /// The code's own.
+    Foreign,
+}
+
+impl<X: PartialEq> Front<X> {
+    /// Finds out whose the trap at `address` is; `is_trap` looks whether there is one now.
+    ///
+    /// A flight may end, and another begin, between any two looks. A trap that is there after no flight was found, while no flight
+    /// began since before the search, was there all the time and belongs to none.
+    pub(crate) fn whose(&self, address: CodeAddr, is_trap: impl Fn() -> bool) -> Whose<X> {
+        loop {
+            let before = self.flights_so_far();
+            if !is_trap() {
+                return Whose::Gone;
+            }
+            if let Some(flight) = self.flights().find(|flight| flight.traps(address) && flight.phase() != Phase::Idle) {
+                return Whose::Flight(flight);
+            }
+            if is_trap() && self.flights_so_far() == before {
+                return Whose::Foreign;
+            }
+        }
+    }
+
+    /// How many flights began here.
+    fn flights_so_far(&self) -> u64 {
+        self.flights().map(Flight::number).sum()
+    }
+}
+
 /// The flight that a link leads to.
 #[allow(unsafe_code)]
 fn follow<X>(link: &AtomicPtr<Flight<X>>) -> Option<&'static Flight<X>> {

@@ -316,13 +316,18 @@ impl Survey {
 
     /// Checks that the word is code. Returns whether all of it can be written already.
     fn look_at(&mut self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
-        let ends = [word.start, word.end.offset(-1)];
-        if ends.iter().any(|&address| self.mapping(address).is_none()) {
-            // Something may have been mapped since the survey began.
-            self.mappings = maps::mappings().map_err(AdoptError::Maps)?;
+        if let Ok(writable) = self.check(word) {
+            return Ok(writable);
         }
+        // Something else may have been mapped since the survey began.
+        self.mappings = maps::mappings().map_err(AdoptError::Maps)?;
+        self.check(word)
+    }
+
+    /// The same, by the mappings that are known.
+    fn check(&self, word: &Range<CodeAddr>) -> Result<bool, AdoptError> {
         let mut writable = true;
-        for address in ends {
+        for address in [word.start, word.end.offset(-1)] {
             let mapping = self.mapping(address).ok_or(AdoptError::Unmapped { address })?;
             if !(mapping.read && mapping.execute) {
                 let path = mapping.path.clone();

@@ -25,7 +25,7 @@ use crate::barrier;
 use crate::effect;
 use crate::error::TrapError;
 use crate::flight::{self, Flight, Pace};
-use crate::ledger::{Front, Phase};
+use crate::ledger::{Phase, Whose};
 use crate::live;
 use crate::os::{
     self, cpu,
@@ -142,30 +142,22 @@ extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
 fn judge(thread: &mut Interrupted<'_>) -> Verdict {
     let at = thread.trap();
     let Some(front) = flight::front_at(at) else { return Verdict::Foreign };
+    // SAFETY: (1) the thread has just fetched this byte; the mapping is the adopter's to keep.
+    let is_trap = || unsafe { live::load_byte(at) } == TRAP;
     loop {
-        let before = flights_so_far(front);
-        // SAFETY: (1) the thread has just fetched this byte; the mapping is the adopter's to keep.
-        if unsafe { live::load_byte(at) } != TRAP {
-            thread.resume_at(at);
-            return Verdict::Resume;
-        }
-        let under_way = front.flights().find(|flight| flight.traps(at) && flight.phase() != Phase::Idle);
-        match under_way {
-            Some(flight) => {
+        match front.whose(at, is_trap) {
+            Whose::Gone => {
+                thread.resume_at(at);
+                return Verdict::Resume;
+            }
+            Whose::Foreign => return Verdict::Foreign,
+            Whose::Flight(flight) => {
                 if let Some(verdict) = serve(flight, at, thread) {
                     return verdict;
                 }
             }
-            // The byte is a trap, no flight is under way, and none was in between: it belongs to the code.
-            None if flights_so_far(front) == before => return Verdict::Foreign,
-            None => {}
         }
     }
-}
-
-/// How many flights began here.
-fn flights_so_far(front: &Front<flight::Manner>) -> u64 {
-    front.flights().map(Flight::number).sum()
 }
 
 /// Lets the thread go on behind the old instruction, or helps the flight along. Nothing if it has to be looked at again.

@@ -56,6 +56,12 @@ pub fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value }
 }
 
+/// Whether this process has privileges that its caller has not, as with setuid: then it follows no wish of the environment.
+pub fn is_privileged() -> bool {
+    // SAFETY: (1) the call takes a number and touches no memory of ours.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
 /// The result of a call that says failure with -1.
 fn check(call: &'static str, result: libc::c_long) -> Result<libc::c_long, OsError> {
     if result == -1 { Err(OsError::last(call)) } else { Ok(result) }
