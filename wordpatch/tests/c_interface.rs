@@ -3,21 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where cargo has put the library's files for this very build.
+/// Builds the libraries and tells where they are: in a folder of their own, because built alone they are not the library that the
+/// workspace's other crates were built with.
 fn libraries() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    test.ancestors()
-        .find(|dir| dir.join("libwordpatch.so").exists())
-        .unwrap_or_else(|| panic!("no library above {}", test.display()))
-        .into()
-}
-
-fn build_libraries() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c-interface");
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "-p", "wordpatch", "--lib"]);
-    // The profile of this very build: its folder is where the program is linked from.
-    build.args((!cfg!(debug_assertions)).then_some("--release"));
+    build.args(["build", "--quiet", "--locked", "-p", "wordpatch", "--lib", "--target-dir"]).arg(&folder);
     assert!(build.status().unwrap().success());
+    folder.join("debug")
 }
 
 /// Whether `tool` is there. Where all tools are required, a missing one is a failure.
@@ -51,7 +44,6 @@ fn a_c_program_patches_itself() {
     if !has("cc") {
         return;
     }
-    build_libraries();
     let libraries = libraries();
     let directory = libraries.to_str().unwrap();
     compile_and_run("shared", &["-L", directory, "-lwordpatch", &format!("-Wl,-rpath,{directory}")]);
