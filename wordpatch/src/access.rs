@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 use crate::addr::CodeAddr;
+use crate::atlas::{Atlas, Entry};
 use crate::live::{self, Width};
 use crate::lock::Lock;
 use crate::os::{
@@ -27,6 +28,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 use std::sync::MutexGuard;
+use std::sync::atomic::AtomicUsize;
 
 /// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,8 +88,41 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// A page that was made writable for good.
+#[derive(Debug)]
+struct Unlocked(AtomicUsize);
+
+impl Entry for Unlocked {
+    fn vacant() -> Self {
+        Self(AtomicUsize::new(0))
+    }
+
+    fn key(&self) -> &AtomicUsize {
+        &self.0
+    }
+}
+
+/// The pages that no window may close, because sites in them are stored to at any time.
+static UNLOCKED: Atlas<Unlocked> = Atlas::new();
+
+/// The pages that hold `word`.
+fn pages_of(word: &Range<CodeAddr>) -> impl Iterator<Item = CodeAddr> {
+    let (first, last) = (word.start.align_down(PAGE), word.end.offset(-1).align_down(PAGE));
+    (first.get()..=last.get()).step_by(PAGE).map(CodeAddr::new)
+}
+
 /// Makes the pages that hold `word` writable, for good.
 pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
+    // Known before it is done: a window that is open now stays open here, and one that closes later leaves the pages alone.
+    for page in pages_of(word) {
+        UNLOCKED.enter(page.get());
+    }
+    let _undisturbed = Blocked::all();
+    let _no_window_closes_meanwhile = WINDOWS.lock();
+    make_writable(access, word)
+}
+
+fn make_writable(access: Access, word: &Range<CodeAddr>) -> Result<(), Refusal> {
     let len = word.end.distance_from(word.start) as usize;
     // SAFETY: (1) the pages hold code that its adopter may patch, and stay readable and executable for everybody else.
     unsafe { pages::protect(word.start, len, Protection::ReadWriteExecute) }.map_err(|error| Refusal {
@@ -132,7 +167,7 @@ impl Pages {
 
 impl Window {
     /// Opens the pages that hold `words`; words of our own code memory, and pages that were unlocked, need nothing.
-    pub(crate) fn open(access: Access, words: impl Iterator<Item = Range<CodeAddr>>) -> Result<Self, Refusal> {
+    pub(crate) fn open(access: Access, mut words: impl Iterator<Item = Range<CodeAddr>>) -> Result<Self, Refusal> {
         let mut window = Self { access, file: None, pages: Pages::default(), _alone: None };
         match access {
             Access::Rwx | Access::RwxLazy => {}
@@ -144,7 +179,7 @@ impl Window {
                 }
             }
             Access::ProcMem => {
-                let page = CodeAddr::new(0);
+                let page = words.next().map_or(CodeAddr::new(0), |word| word.start.align_down(PAGE));
                 let file = files::open_for_writing(c"/proc/self/mem");
                 window.file = Some(file.map_err(|error| Refusal { page, access, error })?);
             }
@@ -158,7 +193,7 @@ impl Window {
         if self.pages.iter().any(|open| open.start <= pages.start && pages.end <= open.end) {
             return Ok(());
         }
-        unlock(self.access, &pages)?;
+        make_writable(self.access, &pages)?;
         self.pages.push(pages);
         Ok(())
     }
@@ -187,11 +222,10 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        for pages in self.pages.iter() {
-            let len = pages.end.distance_from(pages.start) as usize;
-            // SAFETY: (1) this window opened them, and sites are adopted with this access only in pages that were readable and
-            // executable before.
-            let _ = unsafe { pages::protect(pages.start, len, Protection::ReadExecute) };
+        for page in self.pages.iter().flat_map(pages_of).filter(|page| UNLOCKED.find(page.get()).is_none()) {
+            // SAFETY: (1) this window opened it, and sites are adopted with this access only in pages that were readable and
+            // executable before; (2) nobody relies on writing there: it is not among the unlocked.
+            let _ = unsafe { pages::protect(page, PAGE, Protection::ReadExecute) };
         }
     }
 }

@@ -43,13 +43,13 @@ pub fn background_failures() -> (u64, Option<PatchError>) {
 
 pub(crate) static LATEST: Lock<Option<PatchError>> = Lock::new(None);
 
-/// Leaves a flight to the completion thread. A flight that is queued already stays so.
+/// Leaves a flight to the completion thread. A flight that is queued already stays so, and may still wait for a thread to be had.
 #[allow(unsafe_code)]
 pub(crate) fn enqueue(flight: &'static Flight) {
     let this = std::ptr::from_ref(flight).cast_mut();
     // The end of the stack is marked by a link to itself, so that null means "in no queue".
     if flight.queued.compare_exchange(std::ptr::null_mut(), this, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-        return;
+        return wake();
     }
     let mut top = QUEUE.load(Ordering::Relaxed);
     loop {
@@ -63,8 +63,9 @@ pub(crate) fn enqueue(flight: &'static Flight) {
     wake();
 }
 
-/// In a forked child: the thread is gone, and what it had to finish is finished.
+/// In a forked child: the thread is gone, and what it had to finish is about to be finished.
 pub(crate) fn forget_thread() {
+    QUEUE.store(std::ptr::null_mut(), Ordering::Relaxed);
     STATE.store(NONE, Ordering::Relaxed);
 }
 
@@ -78,6 +79,9 @@ fn wake() {
 
 fn spawn() {
     fork::prepare();
+    // Before signals are blocked for good: the thread must be able to answer whoever calls all threads later. If none is free
+    // nobody ever calls.
+    let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
     let thread = std::thread::Builder::new().name("wordpatch".into()).stack_size(64 << 10).spawn(work);
     if thread.is_err() {

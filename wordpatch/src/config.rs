@@ -109,7 +109,7 @@ impl Config {
         let granule = match self.granule {
             None => Granule::default(),
             Some(GranuleChoice::Exactly(granule)) => granule,
-            Some(GranuleChoice::Calibrated) => self.calibration("WORDPATCH_GRANULE=calibrated")?.granule,
+            Some(GranuleChoice::Calibrated) => self.calibrated_granule()?,
         };
         let barrier = match self.barrier {
             None => Barrier::best()?,
@@ -124,6 +124,18 @@ impl Config {
         let waits = matches!(barrier, Barrier::Wait(_));
         let order = if waits { FetchOrder::Any } else { FetchOrder::of_this_processor() };
         Ok(Policy { granule, order, barrier, access: self.access })
+    }
+
+    /// The granule of the calibration; the default, said in one line, if that was made on another machine.
+    fn calibrated_granule(&self) -> Result<Granule, ConfigError> {
+        match self.calibration("WORDPATCH_GRANULE=calibrated") {
+            Ok(calibration) => Ok(calibration.granule),
+            Err(ConfigError::Uncalibrated { why: why @ CalibrationError::OtherMachine { .. }, .. }) => {
+                eprintln!("wordpatch: {why}; using the default granule");
+                Ok(Granule::default())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn calibration(&self, wants: &'static str) -> Result<Calibration, ConfigError> {
@@ -169,6 +181,7 @@ fn parse_access(value: String) -> Result<Access, ConfigError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calibration::Machine;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Config, ConfigError> {
         Config::from_pairs(pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())))
@@ -201,6 +214,30 @@ mod tests {
             let message = read(&[(key, value)]).unwrap_err().to_string();
             assert!(message.contains(named) && message.contains(key), "{message}");
         }
+    }
+
+    #[test]
+    fn a_calibration_of_another_machine_is_ignored_for_the_granule_and_refused_for_the_wait() {
+        let path = std::env::temp_dir().join(format!("wordpatch-config-{}.toml", std::process::id()));
+        let elsewhere = Machine { kernel: "0.01".to_owned(), ..Machine::here() };
+        let granule = Granule::new(32).unwrap();
+        let (date, tmax, failed) = ("2026-01-01T00:00:00Z".to_owned(), Some(Ticks(100)), Vec::new());
+        let calibration = Calibration { machine: elsewhere, date, granule, granule_toggles: 1, tmax, failed };
+        calibration.save(&path).unwrap();
+        let file = ("WORDPATCH_CALIBRATION", path.to_str().unwrap());
+        let policy = read(&[("WORDPATCH_GRANULE", "calibrated"), file]).unwrap().policy().unwrap();
+        assert_eq!(policy.granule, Granule::default());
+        let refused = read(&[("WORDPATCH_BARRIER", "wait"), file]).unwrap().policy();
+        assert!(matches!(refused, Err(ConfigError::Uncalibrated { .. })), "{refused:?}");
+        calibration_of_this_machine_is_used(calibration, file);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    fn calibration_of_this_machine_is_used(calibration: Calibration, file: (&str, &str)) {
+        Calibration { machine: Machine::here(), ..calibration }.save(std::path::Path::new(file.1)).unwrap();
+        let keys = [("WORDPATCH_GRANULE", "calibrated"), ("WORDPATCH_BARRIER", "wait"), file];
+        let policy = read(&keys).unwrap().policy().unwrap();
+        assert_eq!((policy.granule.bytes(), policy.barrier), (32, Barrier::Wait(Ticks(100))));
     }
 
     #[test]

@@ -70,8 +70,13 @@ pub(crate) fn abandon(range: &Range<CodeAddr>) {
 
 /// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
 pub(crate) fn land_all() {
-    let flights = FRONTS.iter().flat_map(Front::flights);
-    flights.filter(|flight| flight.phase() != Phase::Idle).for_each(Flight::land_alone);
+    for flight in FRONTS.iter().flat_map(Front::flights) {
+        // The queue stayed with the parent's thread.
+        flight.queued.store(std::ptr::null_mut(), Ordering::Relaxed);
+        if flight.phase() != Phase::Idle {
+            flight.land_alone();
+        }
+    }
     QUADS.iter().for_each(Quad::free_all);
 }
 

@@ -148,6 +148,21 @@ fn a_kernel_that_allows_no_writable_code_is_told_of_with_the_page_and_the_remedy
 }
 
 #[test]
+fn a_kernel_that_keeps_its_memory_files_shut_is_told_of_too() {
+    let end = in_child(|| {
+        let site = adopt(Access::ProcMem, Layout::One).unwrap();
+        // What mounting /proc away, or a sandbox, does to /proc/self/mem.
+        // SAFETY: (1) numbers only: no file may be opened any more.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &libc::rlimit { rlim_cur: 0, rlim_max: 0 }) };
+        let refused = patch(&site, OTHER).unwrap_err().to_string();
+        let page = address().align_down(4096).to_string();
+        assert!(refused.contains(&page) && refused.contains("choose access rwx"), "{refused}");
+        i32::from(call() != 1)
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
 fn code_memory_is_never_writable_and_executable_at_once() {
     let end = in_child(|| {
         let memory = CodeMemory::new(8192).unwrap();
