@@ -14,6 +14,7 @@ use crate::barrier::BarrierError;
 use crate::completion;
 use crate::error::PatchError;
 use crate::flight::Flight;
+use crate::gate::{self, Inside};
 use crate::ledger::Phase;
 use crate::os::signals::Blocked;
 use crate::site::PatchSite;
@@ -85,7 +86,7 @@ impl<'site> Batch<'site> {
             plant(&legs, &accesses)?;
             barriers = fly(&legs, &accesses)?;
         }
-        let store = |&&(site, new): &&Edit<'_>, window: &Window| {
+        let store = |&&(site, new): &&Edit<'_>, window: &Window, _: &Inside| {
             // SAFETY: (1) the caller of `push`; the bytes are held.
             unsafe { site.store_through(window, new) }.map(drop)
         };
@@ -134,8 +135,8 @@ fn plant(legs: &[Leg<'_>], accesses: &[Access]) -> Result<(), PatchError> {
         accesses,
         legs,
         |(site, _)| site,
-        |(_, flight), window| {
-            flight.trap(window)?;
+        |(_, flight), window, inside| {
+            flight.trap(window, inside)?;
             flight.set_phase(Phase::Trapped);
             Ok(())
         },
@@ -186,9 +187,12 @@ fn store_leg(mine: &[&Leg<'_>], phase: Phase, access: Access) -> Result<(), Patc
     let group = || mine.iter().filter(|(site, _)| site.access() == access);
     match Window::open(access, group().map(|(site, _)| site.range())) {
         Ok(window) => {
-            let results = group().map(|(_, flight)| flight.stores_of_leg(phase, &window));
+            let inside = gate::enter();
+            let results: Vec<_> = group().map(|(_, flight)| flight.store_leg(phase, &window, &inside)).collect();
             // All of them are carried out, and the first failure is told.
-            results.fold(None, |first, result| first.or(result.err())).map_or(Ok(()), Err)
+            let whole = group().zip(&results).filter(|(_, result)| matches!(result, Ok(true)));
+            whole.for_each(|((_, flight), _)| flight.land());
+            results.into_iter().find_map(Result::err).map_or(Ok(()), Err)
         }
         Err(refusal) => {
             for (_, flight) in group() {
@@ -216,12 +220,14 @@ fn in_windows<T>(
     accesses: &[Access],
     items: &[T],
     site_of: impl Fn(&T) -> &PatchSite,
-    mut act: impl FnMut(&T, &Window) -> Result<(), Refusal>,
+    mut act: impl FnMut(&T, &Window, &Inside) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     for &access in accesses {
         let of_access = || items.iter().filter(|item| site_of(item).access() == access);
         let window = Window::open(access, of_access().map(|item| site_of(item).range()))?;
-        of_access().try_for_each(|item| act(item, &window))?;
+        // In this order: a fork waits for windows first.
+        let inside = gate::enter();
+        of_access().try_for_each(|item| act(item, &window, &inside))?;
     }
     Ok(())
 }

@@ -50,6 +50,14 @@ impl Entry for Named {
 
 static SITES: Atlas<Named> = Atlas::new();
 
+/// In a forked child: what other threads had started is over, and those that were in the middle of a call are gone.
+pub(crate) fn forget_callers() {
+    for named in SITES.iter() {
+        // SAFETY: (1) a forked child has one thread, and this one is on its way out of fork.
+        unsafe { named.pending.renew(None) };
+    }
+}
+
 /// User addresses leave the topmost byte of a key to the length.
 const LENGTH_SHIFT: u32 = 56;
 

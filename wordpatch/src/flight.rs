@@ -18,7 +18,7 @@ use crate::barrier::{Barrier, BarrierError};
 use crate::claim::{Claim, Quad};
 use crate::effect;
 use crate::error::PatchError;
-use crate::gate;
+use crate::gate::{self, Inside};
 use crate::granule::Granule;
 use crate::ledger::{self, Front, Phase};
 use crate::live::{self, Width};
@@ -174,8 +174,7 @@ impl Flight {
     }
 
     /// Plants the traps. Between `prepare` and `set_phase`.
-    pub(crate) fn trap(&self, window: &Window) -> Result<(), Refusal> {
-        let _no_fork_between = gate::enter();
+    pub(crate) fn trap(&self, window: &Window, _no_fork_between: &Inside) -> Result<(), Refusal> {
         self.write(window, Step::Trap, u64::from_le_bytes([TRAP; 8]))?;
         self.begin_wait();
         Ok(())
@@ -262,12 +261,16 @@ impl Flight {
                 return Err(PatchError::Refused(refusal));
             }
         };
-        self.stores_of_leg(phase, &window)
+        if self.store_leg(phase, &window, &gate::enter())? {
+            self.land();
+        }
+        Ok(())
     }
 
-    /// The stores between two barriers, and the phase after them. `Busy` is this thread's.
-    pub(crate) fn stores_of_leg(&self, phase: Phase, window: &Window) -> Result<(), PatchError> {
-        let _no_fork_between = gate::enter();
+    /// The stores between two barriers. `Busy` is this thread's; it stays so if the word is whole now, which `true` tells, and is
+    /// left where another barrier has to follow. Whoever stores for many flights lands them afterwards: giving bytes back
+    /// waits until everything stored before has arrived.
+    pub(crate) fn store_leg(&self, phase: Phase, window: &Window, _no_fork_between: &Inside) -> Result<bool, PatchError> {
         let (_, new) = self.words();
         let leg = self.manner.plan.leg(usize::from(phase == Phase::Backed));
         for &step in leg.iter().filter(|&&step| step != Step::Barrier) {
@@ -283,13 +286,12 @@ impl Flight {
                 return Err(error);
             }
         }
-        if leg.last() == Some(&Step::Front) {
-            self.land();
-        } else {
+        let whole = leg.last() == Some(&Step::Front);
+        if !whole {
             self.begin_wait();
             self.set_phase(Phase::Backed);
         }
-        Ok(())
+        Ok(whole)
     }
 
     /// What lies over the front, if it is not our traps any more.

@@ -16,9 +16,9 @@ use crate::barrier::RESERVING;
 use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
-use crate::os::files;
+use crate::os::{self, files};
 use crate::trap::chain::INSTALLING;
-use crate::{barrier, code_memory, completion, flight, gate};
+use crate::{barrier, capi, code_memory, completion, flight, gate};
 use std::cell::UnsafeCell;
 use std::os::fd::OwnedFd;
 use std::sync::{MutexGuard, Once};
@@ -27,10 +27,11 @@ use std::time::Duration;
 /// How long the parent waits for its child's copy of the code memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Registers with the C library, once.
+/// Registers with the C library, once, and makes sure that what was registered stays.
 pub(crate) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        os::stay_loaded();
         // SAFETY: (1) the functions do only what the child of a program with threads may do.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
@@ -95,5 +96,6 @@ extern "C" fn in_child() {
     barrier::forget_call();
     completion::forget_thread();
     flight::land_all();
+    capi::forget_callers();
     gate::open_in_child();
 }

@@ -16,6 +16,7 @@ use crate::claim::Claim;
 use crate::code_memory;
 use crate::error::{AdoptError, PatchError};
 use crate::flight::{self, Flight, Manner};
+use crate::gate;
 use crate::granule::Granule;
 use crate::ledger::Phase;
 use crate::live::{self, Width};
@@ -164,7 +165,7 @@ impl PatchSite {
         trap::check().map_err(|why| PatchError::Trap { address: self.word.start, why })?;
         let number = flight.prepare(self.alias, new);
         let undisturbed = flight.undisturbed();
-        if let Err(refusal) = flight.trap(&window) {
+        if let Err(refusal) = flight.trap(&window, &gate::enter()) {
             flight.set_phase(Phase::Idle);
             return Err(PatchError::Refused(refusal));
         }

@@ -9,6 +9,7 @@
 //! | anything else | not yet | - |
 
 use super::{BarrierError, refuse_vfork_child};
+use crate::fork;
 use crate::lock::Lock;
 use crate::os::{
     OsError, signals,
@@ -50,6 +51,7 @@ pub(crate) static RESERVING: Lock<()> = Lock::new(());
 
 /// Reserves a real-time signal that the program does not use. After `fork` the reservation stays, as handlers do.
 pub(super) fn prepare() -> Result<i32, BarrierError> {
+    fork::prepare();
     let _one_at_a_time = RESERVING.lock();
     if let Some(signal) = signal() {
         return Ok(signal);

@@ -62,6 +62,18 @@ pub fn is_privileged() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
+/// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as the process lives: `dlclose` must not
+/// take away what the kernel and the C library were told to call.
+pub fn stay_loaded() {
+    // SAFETY: (1) both calls take and return C strings and handles of the loader; (2) the handle is given up on purpose.
+    unsafe {
+        let mut here: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(stay_loaded as *const libc::c_void, &mut here) != 0 {
+            libc::dlopen(here.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE);
+        }
+    }
+}
+
 /// The result of a call that says failure with -1.
 fn check(call: &'static str, result: libc::c_long) -> Result<libc::c_long, OsError> {
     if result == -1 { Err(OsError::last(call)) } else { Ok(result) }

@@ -5,21 +5,32 @@
 //! | `SIG_DFL` | the process dies of SIGTRAP | the process dies of SIGTRAP |
 //! | `SIG_IGN` | the process dies: a trap cannot be ignored | nothing |
 //! | a handler | it is called, under its own mask | it is called, under its own mask |
+//!
+//! A program's handler that was put in front of ours may pass the signal back to us, and ours may have been put in front of that one
+//! again. So there may be several actions before ours, and a signal that comes back goes to the one before the one it comes from. Which
+//! that is travels with the signal: a handler need not return, it may leave by `siglongjmp`.
 
 use super::TrapError;
 use crate::lock::Lock;
 use crate::os::{signals, threads};
-use std::cell::Cell;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// The action that ours replaced. Each one ever replaced stays, so that a handler never reads one that is gone.
-static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(std::ptr::null_mut());
+/// An action that ours replaced.
+struct Before {
+    action: libc::sigaction,
+    /// Whether it was to be called once, and was.
+    spent: AtomicBool,
+    older: Option<&'static Before>,
+}
+
+/// The latest of them. Each one ever replaced stays, so that a handler never reads one that is gone.
+static NEWEST: AtomicPtr<Before> = AtomicPtr::new(std::ptr::null_mut());
 
 pub(crate) static INSTALLING: Lock<()> = Lock::new(());
 
-thread_local! {
-    /// The signal that this thread is passing on, so that a program's handler which passes it back to us gets no second round.
-    static PASSING: Cell<*const libc::siginfo_t> = const { Cell::new(std::ptr::null()) };
+fn newest() -> Option<&'static Before> {
+    // SAFETY: (1) null or what was leaked in `install`, which lives for ever; (2) Acquire pairs with the Release there.
+    unsafe { NEWEST.load(Ordering::Acquire).as_ref() }
 }
 
 /// Puts `handler` in front of whatever is installed, unless it is there already.
@@ -28,9 +39,10 @@ pub(super) fn install(handler: signals::Handler) -> Result<(), TrapError> {
     if is_installed(handler)? {
         return Ok(());
     }
-    let before = signals::action(libc::SIGTRAP)?;
+    let action = signals::action(libc::SIGTRAP)?;
     // Known before the handler is: a trap may come at once.
-    BEFORE.store(Box::into_raw(Box::new(before)), Ordering::Release);
+    let before = Before { action, spent: AtomicBool::new(false), older: newest() };
+    NEWEST.store(Box::into_raw(Box::new(before)), Ordering::Release);
     // SAFETY: (1) `handler` is `on_trap`, which does only what a handler may. SA_NODEFER: what we carry out, and the program's
     // own handler, may trap again.
     unsafe { signals::install(libc::SIGTRAP, handler, libc::SA_NODEFER | libc::SA_RESTART)? };
@@ -42,13 +54,15 @@ pub(super) fn is_installed(handler: signals::Handler) -> Result<bool, TrapError>
     Ok(signals::action(libc::SIGTRAP)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// Does what the handler before ours would have done.
+/// Does what the handler before ours would have done, or the one before that if this signal comes back from it.
 pub(super) fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: (1) null or an action that lives for ever, complete since the Release in `install`.
-    let before = unsafe { BEFORE.load(Ordering::Acquire).as_ref() };
-    let again = PASSING.with(|passing| passing.replace(info) == info.cast_const());
-    let Some(before) = before.filter(|_| !again) else { return die(signal) };
-    match before.sa_sigaction {
+    // The kernel writes zero to this field of every context that it makes, and never reads it.
+    // SAFETY: (1) the kernel's context, valid during the handler.
+    let mark = unsafe { &raw mut (*context.cast::<libc::ucontext_t>()).uc_link };
+    // SAFETY: as above.
+    let came_from = unsafe { mark.read() };
+    let Some(before) = next(came_from.cast()) else { return die(signal) };
+    match before.action.sa_sigaction {
         libc::SIG_DFL => die(signal),
         libc::SIG_IGN => {
             // SAFETY: (1) the kernel's information, valid during the handler.
@@ -56,9 +70,24 @@ pub(super) fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: 
                 die(signal);
             }
         }
-        handler => call(before, handler, signal, info, context),
+        _ if before.action.sa_flags & libc::SA_RESETHAND != 0 && before.spent.swap(true, Ordering::Relaxed) => die(signal),
+        handler => {
+            // SAFETY: (1) as above: the field is for whoever handles the signal.
+            unsafe { mark.write(std::ptr::from_ref(before).cast_mut().cast()) };
+            call(&before.action, handler, signal, info, context);
+            // SAFETY: as above.
+            unsafe { mark.write(came_from) };
+        }
     }
-    PASSING.with(|passing| passing.set(std::ptr::null()));
+}
+
+/// The action for a signal that comes from the handler of `passed`, or from the kernel.
+fn next(passed: *const Before) -> Option<&'static Before> {
+    let mut all = std::iter::successors(newest(), |before| before.older);
+    match all.find(|&before| std::ptr::eq(before, passed)) {
+        Some(before) => before.older,
+        None => newest(),
+    }
 }
 
 /// Whether the kernel raised the signal because of what the thread did. Such a signal cannot be ignored or blocked.
@@ -68,10 +97,6 @@ fn is_fault(code: libc::c_int) -> bool {
 
 /// Calls the handler before ours as the kernel would have: with what the thread had blocked and what that handler wants blocked.
 fn call(before: &libc::sigaction, handler: usize, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    if before.sa_flags & libc::SA_RESETHAND != 0 {
-        let once = libc::sigaction { sa_sigaction: libc::SIG_DFL, ..*before };
-        BEFORE.store(leak_in_place(once), Ordering::Release);
-    }
     // SAFETY: (1) the kernel's context, valid during the handler.
     let mask = signals::set_mask(unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask });
     signals::block(&before.sa_mask);
@@ -84,17 +109,6 @@ fn call(before: &libc::sigaction, handler: usize, signal: libc::c_int, info: *mu
         }
     }
     signals::set_mask(&mask);
-}
-
-/// The action after a handler that was to be called once. There is one such place: a handler must not allocate.
-fn leak_in_place(action: libc::sigaction) -> *mut libc::sigaction {
-    static mut ONCE: std::mem::MaybeUninit<libc::sigaction> = std::mem::MaybeUninit::uninit();
-    // SAFETY: (1) every writer writes the same thing in the field that is read, SIG_DFL.
-    unsafe {
-        let place = (&raw mut ONCE).cast::<libc::sigaction>();
-        place.write(action);
-        place
-    }
 }
 
 /// Ends the process by the signal, as it would have ended without us.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Policy;
 use crate::access::Window;
+use crate::gate;
 use crate::protocol::{Layout, Step};
 use crate::specimen::{Laid, Specimen, policies};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +43,7 @@ fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&st
     let flight = site.take_off(laid.new).unwrap();
     look("prepared");
     let window = Window::open(site.access(), std::iter::once(site.range())).unwrap();
-    flight.trap(&window).unwrap();
+    flight.trap(&window, &gate::enter()).unwrap();
     look("trapped, busy");
     flight.set_phase(Phase::Trapped);
     look("trapped");
@@ -58,7 +59,9 @@ fn stop_between_all_steps(laid: &Laid, policy: &Policy, mut look: impl FnMut(&st
                 look("back written, busy");
             }
         }
-        flight.stores_of_leg(phase, &window).unwrap();
+        if flight.store_leg(phase, &window, &gate::enter()).unwrap() {
+            flight.land();
+        }
         phase = flight.phase();
         if phase != Phase::Idle {
             look("backed");
