@@ -1,5 +1,8 @@
 //! What the end-to-end tests share.
 
+pub mod c_program;
+pub mod tool;
+
 /// `wordpatch`'s tables on loom's atomics: the very files, every interleaving.
 #[path = "ledger_model.rs"]
 pub mod ledger_model;

@@ -2,6 +2,7 @@
 //! its own, so no tear goes unseen.
 #![allow(unsafe_code)]
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::{FetchOrder, Granule, PatchSite, Policy};
 
@@ -31,8 +32,15 @@ fn patches(storm: &Storm, target: &Target, policy: &Policy, toggles: u64) -> Tal
     storm.run(target, Budget::toggles(toggles), patch).unwrap()
 }
 
+/// One storm at a time: each wants the processors for itself.
+fn alone() -> MutexGuard<'static, ()> {
+    static STORMS: Mutex<()> = Mutex::new(());
+    STORMS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Storms over all places and adversaries, and how many toggles were seen to be executed beside.
 fn storm_everywhere(shape: Shape, places: &[Placement], policy: &Policy) {
+    let _alone = alone();
     let Some(storm) = storm() else { return };
     let mut total = Tally::default();
     for adversary in Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()) {
@@ -79,6 +87,7 @@ fn the_longer_protocol_and_the_signal_barrier_are_never_torn() {
 
 #[test]
 fn without_the_barrier_the_same_harness_reports_tears() {
+    let _alone = alone();
     let Some(storm) = storm() else { return };
     let storm = storm.adversary(if Adversary::FlushBack.is_possible() { Adversary::FlushBack } else { Adversary::DirtyBack });
     let tears = (1..Shape::Move.len()).map(|before| {
@@ -92,6 +101,7 @@ fn without_the_barrier_the_same_harness_reports_tears() {
 
 #[test]
 fn a_cache_line_is_too_large_a_granule_for_the_same_harness() {
+    let _alone = alone();
     let Some(storm) = storm() else { return };
     // The literature's granule, one line on from where it is right: a store across two lines.
     let target = Target::new(Shape::Immediate, Placement::Astride { boundary: 64, before: 3 }).unwrap();

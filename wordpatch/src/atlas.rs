@@ -7,9 +7,13 @@
 //!
 //! An entry is taken by putting its key into the first of its places that is free. Keys never leave, so the places of a key are
 //! tried in the same order for ever: a free place ends the search, and two threads that enter one key meet at the same entry.
+//!
+//! A segment is made by everybody who needs it and published by the first: nobody waits for another thread that makes it, which the
+//! child of a fork may not have.
 
 use crate::sync::{AtomicUsize, Ordering};
-use std::sync::OnceLock;
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicPtr;
 
 /// How many places an address has in each segment.
 const PLACES: usize = 16;
@@ -29,12 +33,17 @@ pub(crate) trait Entry {
 /// A map from keys, which are not zero, to entries.
 #[derive(Debug)]
 pub(crate) struct Atlas<E> {
-    segments: [OnceLock<Box<[E]>>; 24],
+    /// The first entries of the segments; null where there is none yet. Set once.
+    segments: [AtomicPtr<E>; SEGMENTS],
+    entries: PhantomData<E>,
 }
+
+/// How many segments there can be.
+const SEGMENTS: usize = 24;
 
 impl<E: Entry + 'static> Atlas<E> {
     pub(crate) const fn new() -> Self {
-        Self { segments: [const { OnceLock::new() }; 24] }
+        Self { segments: [const { AtomicPtr::new(std::ptr::null_mut()) }; SEGMENTS], entries: PhantomData }
     }
 
     /// The entry of `key`, if it was entered. Usable in a signal handler.
@@ -49,11 +58,7 @@ impl<E: Entry + 'static> Atlas<E> {
 
     /// The entry of `key`, entered if it is new.
     pub(crate) fn enter(&self, key: usize) -> &E {
-        let segments = self
-            .segments
-            .iter()
-            .enumerate()
-            .map(|(n, segment)| segment.get_or_init(|| std::iter::repeat_with(E::vacant).take(FIRST << n).collect()));
+        let segments = (0..SEGMENTS).map(|n| self.segment(n).unwrap_or_else(|| self.make(n)));
         let mut entries = segments.map(|segment| enter(segment, key));
         // Twenty-four segments hold four thousand million keys, more than there is executable memory in any process.
         entries.find_map(|entry| entry).expect("a segment with room")
@@ -65,7 +70,28 @@ impl<E: Entry + 'static> Atlas<E> {
     }
 
     fn segments(&self) -> impl Iterator<Item = &[E]> {
-        self.segments.iter().map_while(|segment| segment.get().map(|entries| &**entries))
+        (0..SEGMENTS).map_while(|n| self.segment(n))
+    }
+
+    /// Segment number `n`, if there is one.
+    #[allow(unsafe_code)]
+    fn segment(&self, n: usize) -> Option<&[E]> {
+        // Acquire pairs with the exchange in `make`.
+        let first = self.segments[n].load(Ordering::Acquire);
+        // SAFETY: (1) null or the first of as many entries, which `make` leaked.
+        (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, FIRST << n) })
+    }
+
+    /// Segment number `n`, made here if nobody is faster.
+    #[allow(unsafe_code)]
+    fn make(&self, n: usize) -> &[E] {
+        let made: &mut [E] = Box::leak(std::iter::repeat_with(E::vacant).take(FIRST << n).collect());
+        let null = std::ptr::null_mut();
+        if self.segments[n].compare_exchange(null, made.as_mut_ptr(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: (1) leaked above, and nobody else was told of it.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.segment(n).expect("somebody has just made it")
     }
 }
 

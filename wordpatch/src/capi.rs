@@ -12,22 +12,21 @@
 
 use crate::addr::CodeAddr;
 use crate::atlas::{Atlas, Entry};
+use crate::completion;
 use crate::config::Config;
 use crate::effect;
 use crate::error::{AdoptError, PatchError};
-use crate::ledger::Phase;
+use crate::flight::Flight;
 use crate::live;
-use crate::lock::Lock;
 use crate::pending::Pending;
 use crate::policy::Policy;
 use crate::protocol::Layout;
 use crate::site::PatchSite;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::word::Word;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 
 /// A site that a C caller has named.
 struct Named {
@@ -35,12 +34,58 @@ struct Named {
     /// Null until it is adopted, and when it was forgotten.
     site: AtomicPtr<PatchSite>,
     /// What was started and not finished.
-    pending: Lock<Option<Pending<'static>>>,
+    ///
+    /// | value | meaning | who may change it |
+    /// |---|---|---|
+    /// | `NONE` | nothing | who starts: to `STARTING` |
+    /// | `STARTING` | somebody is starting | that thread; a forked child, which has only one |
+    /// | `AT_ONCE` | a patch that was over at once | who finishes: to `NONE` |
+    /// | any other | the number of the flight | who finishes: to `NONE` |
+    ///
+    /// No lock: its holder could be missing in a forked child.
+    pending: AtomicU64,
+}
+
+const NONE: u64 = 0;
+const STARTING: u64 = u64::MAX;
+const AT_ONCE: u64 = u64::MAX - 1;
+
+impl Named {
+    /// What is pending.
+    fn pending(&self) -> Option<u64> {
+        Some(self.pending.load(Ordering::Acquire)).filter(|&pending| pending != NONE && pending != STARTING)
+    }
+
+    fn site(&self) -> Option<&'static PatchSite> {
+        // SAFETY: (1) null or a site that was leaked in `named`.
+        unsafe { self.site.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The flight of what is pending, while it is under way.
+    fn under_way(&self) -> Option<&'static Flight> {
+        self.site()?.under_way(self.pending()?)
+    }
+
+    /// Takes what is pending, for the one who finishes it.
+    fn take(&self) -> Option<Pending<'static>> {
+        let pending = self.pending()?;
+        let taken = self.pending.compare_exchange(pending, NONE, Ordering::AcqRel, Ordering::Relaxed);
+        let number = taken.ok()?;
+        let flown = self.site().filter(|_| number != AT_ONCE);
+        Some(flown.map_or_else(Pending::landed, |site| site.stand_for(number)))
+    }
+}
+
+/// In a forked child: nobody is left who could be in the middle of a start.
+pub(crate) fn forget_callers() {
+    for named in SITES.iter() {
+        let _ = named.pending.compare_exchange(STARTING, NONE, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }
 
 impl Entry for Named {
     fn vacant() -> Self {
-        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: Lock::new(None) }
+        Self { key: AtomicUsize::new(0), site: AtomicPtr::new(std::ptr::null_mut()), pending: AtomicU64::new(NONE) }
     }
 
     fn key(&self) -> &AtomicUsize {
@@ -49,14 +94,6 @@ impl Entry for Named {
 }
 
 static SITES: Atlas<Named> = Atlas::new();
-
-/// In a forked child: what other threads had started is over, and those that were in the middle of a call are gone.
-pub(crate) fn forget_callers() {
-    for named in SITES.iter() {
-        // SAFETY: (1) a forked child has one thread, and this one is on its way out of fork.
-        unsafe { named.pending.renew(None) };
-    }
-}
 
 /// User addresses leave the topmost byte of a key to the length.
 const LENGTH_SHIFT: u32 = 56;
@@ -122,7 +159,7 @@ pub unsafe extern "C" fn wordpatch_start_patch_bytes(address: *mut c_void, bytes
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_finish_patch(address: *mut c_void) -> bool {
     answer(|| {
-        let pending = pending_at(address).and_then(|named| named.pending.lock().take());
+        let pending = pending_at(address).and_then(Named::take);
         Ok(pending.ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?.finish()?)
     })
 }
@@ -132,8 +169,8 @@ pub extern "C" fn wordpatch_finish_patch(address: *mut c_void) -> bool {
 pub extern "C" fn wordpatch_finish_in_background(address: *mut c_void) -> bool {
     answer(|| {
         let named = pending_at(address).ok_or(PatchError::NotPending { address: CodeAddr::from_ptr(address) })?;
-        if let Some(pending) = &*named.pending.lock() {
-            pending.leave_to_background();
+        if let Some(flight) = named.under_way() {
+            completion::enqueue(flight);
         }
         Ok(())
     })
@@ -142,8 +179,7 @@ pub extern "C" fn wordpatch_finish_in_background(address: *mut c_void) -> bool {
 /// Whether a patch that was started at `address` is not over yet.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_is_pending(address: *mut c_void) -> bool {
-    let pending = |named: &Named| named.pending.lock().as_ref().is_some_and(|pending| pending.phase() != Phase::Idle);
-    pending_at(address).is_some_and(pending)
+    pending_at(address).is_some_and(|named| named.under_way().is_some())
 }
 
 /// Finishes what is pending in `[address, address + len)` and forgets the sites there: their code is about to go.
@@ -154,7 +190,7 @@ pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
         for named in SITES.iter() {
             let at = named.key.load(Ordering::Acquire) & ((1 << LENGTH_SHIFT) - 1);
             if range.contains(&at) {
-                drop(named.pending.lock().take());
+                drop(named.take());
                 // The site itself stays: another thread may be looking at it.
                 named.site.store(std::ptr::null_mut(), Ordering::Release);
             }
@@ -197,7 +233,7 @@ unsafe fn patch(address: *mut c_void, word: Option<Word>) -> Result<(), Failure>
     let Some(word) = word else { unreachable!("lengths were checked") };
     // SAFETY: (1) the caller.
     let (named, site) = unsafe { named(address, word.len())? };
-    if named.pending.lock().is_some() {
+    if named.pending.load(Ordering::Acquire) != NONE {
         return Err(PatchError::Contended { address: site.address() }.into());
     }
     // SAFETY: (1) the caller.
@@ -208,13 +244,13 @@ unsafe fn start(address: *mut c_void, word: Option<Word>) -> Result<(), Failure>
     let Some(word) = word else { unreachable!("lengths were checked") };
     // SAFETY: (1) the caller.
     let (named, site) = unsafe { named(address, word.len())? };
-    let mut pending = named.pending.lock();
-    if pending.is_some() {
+    if named.pending.compare_exchange(NONE, STARTING, Ordering::Acquire, Ordering::Relaxed).is_err() {
         return Err(PatchError::Contended { address: site.address() }.into());
     }
     // SAFETY: (1) the caller.
-    *pending = Some(unsafe { site.start(word) }?);
-    Ok(())
+    let started = unsafe { site.start(word) }.map(|pending| pending.into_number().unwrap_or(AT_ONCE));
+    named.pending.store(*started.as_ref().unwrap_or(&NONE), Ordering::Release);
+    Ok(started.map(drop)?)
 }
 
 /// The site of `len` bytes at `address`, adopted if it is new.
@@ -225,8 +261,7 @@ unsafe fn named(address: *mut c_void, len: usize) -> Result<(&'static Named, &'s
     }
     let key = at.get() | len << LENGTH_SHIFT;
     let named = SITES.enter(key);
-    // SAFETY: (1) null or a site that was leaked below.
-    if let Some(site) = unsafe { named.site.load(Ordering::Acquire).as_ref() } {
+    if let Some(site) = named.site() {
         return Ok((named, site));
     }
     // SAFETY: (1) the caller.
@@ -237,13 +272,23 @@ unsafe fn named(address: *mut c_void, len: usize) -> Result<(&'static Named, &'s
     Ok((named, site))
 }
 
+/// What the environment asks for, as it was at the first call. Whoever comes first reads it, and nobody waits for another thread that
+/// does, which the child of a fork may not have.
+fn policy() -> &'static Result<Policy, String> {
+    static POLICY: AtomicPtr<Result<Policy, String>> = AtomicPtr::new(std::ptr::null_mut());
+    // SAFETY: (1) null or what was leaked below; (2) Acquire pairs with the exchange.
+    if let Some(policy) = unsafe { POLICY.load(Ordering::Acquire).as_ref() } {
+        return policy;
+    }
+    let policy = Config::from_env().and_then(|config| config.policy());
+    let read = Box::into_raw(Box::new(policy.map_err(|error| error.to_string())));
+    let first = POLICY.compare_exchange(std::ptr::null_mut(), read, Ordering::AcqRel, Ordering::Acquire);
+    // SAFETY: as above.
+    unsafe { &*first.map_or_else(|found| found, |_| read) }
+}
+
 unsafe fn adopt(at: CodeAddr, len: usize) -> Result<PatchSite, Failure> {
-    static POLICY: OnceLock<Result<Policy, String>> = OnceLock::new();
-    let policy = POLICY.get_or_init(|| {
-        let policy = Config::from_env().and_then(|config| config.policy());
-        policy.map_err(|error| error.to_string())
-    });
-    let policy = policy.as_ref().map_err(|error| Failure::Config(error))?;
+    let policy = policy().as_ref().map_err(|error| Failure::Config(error))?;
     // SAFETY: (1) the caller; `Layout::Any` promises nothing about the bytes.
     let site = unsafe { PatchSite::adopt(at, len, Layout::Any, policy) };
     let several = matches!(site, Err(AdoptError::SeveralInstructions { .. }));
@@ -265,5 +310,5 @@ unsafe fn is_one_instruction(at: CodeAddr, len: usize) -> bool {
 /// The entry at `address` with something pending, of whatever length.
 fn pending_at(address: *mut c_void) -> Option<&'static Named> {
     let keys = (1..=8).map(|len: usize| address as usize | len << LENGTH_SHIFT);
-    keys.filter_map(|key| SITES.find(key)).find(|named| named.pending.lock().is_some())
+    keys.filter_map(|key| SITES.find(key)).find(|named| named.pending().is_some())
 }

@@ -16,25 +16,51 @@ use crate::barrier::RESERVING;
 use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
-use crate::os::{self, files};
+use crate::os::{
+    self, files,
+    threads::{self, Tid},
+};
+use crate::sync::{AtomicU32, Ordering};
 use crate::trap::chain::INSTALLING;
 use crate::{barrier, capi, code_memory, completion, flight, gate};
 use std::cell::UnsafeCell;
 use std::os::fd::OwnedFd;
-use std::sync::{MutexGuard, Once};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 /// How long the parent waits for its child's copy of the code memory.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Whether we are registered with the C library.
+///
+/// | value | meaning | who may change it |
+/// |---|---|---|
+/// | 0 | no | who registers: to its thread's id |
+/// | a thread's id | that thread is about to | that thread: to `DONE`; anybody, if it is gone: to its own |
+/// | `DONE` | yes | - |
+static REGISTERED: AtomicU32 = AtomicU32::new(0);
+const DONE: u32 = u32::MAX;
+
 /// Registers with the C library, once, and makes sure that what was registered stays.
 pub(crate) fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        os::stay_loaded();
-        // SAFETY: (1) the functions do only what the child of a program with threads may do.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
-    });
+    let this = threads::current();
+    loop {
+        let state = REGISTERED.load(Ordering::Acquire);
+        if state == DONE {
+            return;
+        }
+        // In the child of a fork that came while a thread registered, that thread is gone and may or may not have done it. To be
+        // registered twice does no harm: see `before`.
+        let in_other_hands = state != 0 && threads::lives(Tid(state as i32));
+        if in_other_hands {
+            threads::give_way();
+        } else if REGISTERED.compare_exchange(state, this.0 as u32, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            os::stay_loaded();
+            // SAFETY: (1) the functions do only what the child of a program with threads may do.
+            unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+            REGISTERED.store(DONE, Ordering::Release);
+        }
+    }
 }
 
 /// Every lock of ours, taken.
@@ -64,6 +90,10 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// Takes every lock. None of them is ever taken while another is held, and none across code that is not ours, so this waits for
 /// a moment at most.
 extern "C" fn before() {
+    if gate::is_closed_here() {
+        // Registered twice, and called for the second time: all is done already.
+        return;
+    }
     let guards = (INSTALLING.lock(), RESERVING.lock(), LATEST.lock(), WINDOWS.lock(), REGIONS.lock());
     gate::close();
     // Without a pipe the parent goes on at once: then patches of the next microseconds may show in the child.

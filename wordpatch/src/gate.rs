@@ -65,6 +65,11 @@ pub(crate) fn close() {
     }
 }
 
+/// Whether this thread has closed it.
+pub(crate) fn is_closed_here() -> bool {
+    CLOSED_BY.load(Ordering::Relaxed) == threads::current().0 as u32
+}
+
 /// Opens it again.
 pub(crate) fn open() {
     CLOSED_BY.store(0, Ordering::SeqCst);

@@ -60,14 +60,9 @@ impl Pending<'_> {
         }
     }
 
-    /// Lets the completion thread work on it while this value goes on to stand for it.
-    pub(crate) fn leave_to_background(&self) {
-        if let Some((flight, number)) = self.under_way
-            && flight.number() == number
-            && flight.phase() != Phase::Idle
-        {
-            completion::enqueue(flight);
-        }
+    /// Gives it up for its number, by which a site can stand for it again; none if it was over at once.
+    pub(crate) fn into_number(mut self) -> Option<u64> {
+        self.under_way.take().map(|(_, number)| number)
     }
 
     fn go_on(&mut self, pace: Pace) -> Result<Phase, PatchError> {

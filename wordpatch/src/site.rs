@@ -16,6 +16,7 @@ use crate::claim::Claim;
 use crate::code_memory;
 use crate::error::{AdoptError, PatchError};
 use crate::flight::{self, Flight, Manner};
+use crate::fork;
 use crate::gate;
 use crate::granule::Granule;
 use crate::ledger::Phase;
@@ -254,6 +255,16 @@ impl PatchSite {
         Some(flight)
     }
 
+    /// The patch of this site with this number, whether it is under way or over. Whoever drops it has finished it.
+    pub(crate) fn stand_for(&self, number: u64) -> Pending<'_> {
+        self.flight.map_or_else(Pending::landed, |flight| Pending::new(flight, number))
+    }
+
+    /// The flight of the patch with this number, while it is under way.
+    pub(crate) fn under_way(&self, number: u64) -> Option<&'static Flight> {
+        self.flight.filter(|flight| flight.number() == number && flight.phase() != Phase::Idle)
+    }
+
     /// The patch of this site that is under way, if one is: for taking up what a thread has left behind.
     pub fn resume(&self) -> Option<Pending<'_>> {
         let flight = self.flight?;
@@ -274,6 +285,8 @@ pub struct Survey {
 impl Survey {
     /// Looks at what is mapped now.
     pub fn new(policy: Policy) -> Result<Self, AdoptError> {
+        // Before the first lock is taken.
+        fork::prepare();
         let mappings = maps::mappings().map_err(AdoptError::Maps)?;
         Ok(Self { policy, mappings, unlocked: HashSet::new(), traps_work: false })
     }
