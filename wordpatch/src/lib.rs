@@ -29,6 +29,7 @@
 //!   [`PatchSite::start`] returns a [`Pending`], and a [`Batch`] replaces many words for the price of one barrier.
 //! - [`Policy`] says how: what fetch sees whole ([`Granule`]), how cores are made to forget ([`Barrier`]), how text is
 //!   made writable ([`Access`]). The defaults are the documented ones; [`Config`] reads others from the environment.
+//! - [`Ground`] is less than a site: bytes made ready for single stores, whose order is the caller's own protocol.
 //! - [`CodeMemory`] is memory for code of one's own, executable here and writable elsewhere.
 //! - [`capi`] is the same for C: `include/wordpatch.h`.
 //! - [`protocol`] is the order of the steps as a value, with the model that shows it right; [`live`] is the one place that
@@ -66,6 +67,7 @@ mod flight;
 mod fork;
 mod gate;
 mod granule;
+mod ground;
 mod ledger;
 pub mod live;
 mod lock;
@@ -91,6 +93,7 @@ pub use completion::background_failures;
 pub use config::{Config, ConfigError};
 pub use error::{AdoptError, PatchError, TrapError};
 pub use granule::Granule;
+pub use ground::{Ground, Opening};
 pub use ledger::Phase;
 pub use pending::Pending;
 pub use policy::Policy;

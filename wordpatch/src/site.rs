@@ -19,6 +19,7 @@ use crate::flight::{self, Flight, Manner};
 use crate::fork;
 use crate::gate;
 use crate::granule::Granule;
+use crate::ground::Ground;
 use crate::ledger::Phase;
 use crate::live::{self, Width};
 use crate::os::{
@@ -298,13 +299,7 @@ impl Survey {
     /// begins at `address`, and no thread jumps, returns or resumes into the middle of one (assumption A4). 3. What is promised
     /// by `layout` is true of the bytes that are there and of all that will be put there. 4. Nobody else writes to the bytes.
     pub unsafe fn adopt(&mut self, address: CodeAddr, len: usize, layout: Layout) -> Result<PatchSite, AdoptError> {
-        if address.get() == 0 {
-            return Err(AdoptError::Null);
-        }
-        if !(1..=8).contains(&len) {
-            return Err(AdoptError::Length { address, len });
-        }
-        let word = address..address.offset(len as isize);
+        let word = Self::word(address, len)?;
         let alias = code_memory::alias_of(address, len);
         let writable = self.look_at(&word)?;
         let access = if writable || alias.is_some() { Access::Rwx } else { self.policy.access };
@@ -326,6 +321,42 @@ impl Survey {
         let width = Width::at_least(len);
         let whole = (access == Access::Rwx && flight.is_none() && width.bytes() == len).then_some(width);
         Ok(PatchSite { word, alias: alias.unwrap_or(0), access, whole, granule, claim, flight, locked })
+    }
+
+    /// Makes the `len` bytes at `address` ready for single stores in whatever order the caller's own protocol says.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt), for as long as the ground lives; what the bytes may become is said with each store.
+    pub unsafe fn ground(&mut self, address: CodeAddr, len: usize) -> Result<Ground, AdoptError> {
+        let word = Self::word(address, len)?;
+        let alias = code_memory::alias_of(address, len);
+        let writable = self.look_at(&word)?;
+        let access = if writable || alias.is_some() { Access::Rwx } else { self.policy.access };
+        if access == Access::Rwx && alias.is_none() && !writable {
+            self.unlock(&word)?;
+        }
+        Ok(Ground::new(word, alias.unwrap_or(0), access))
+    }
+
+    /// Reads the `len` bytes of code at `address`.
+    ///
+    /// # Safety
+    /// What is mapped there stays so meanwhile.
+    pub unsafe fn read(&mut self, address: CodeAddr, len: usize) -> Result<Word, AdoptError> {
+        let word = Self::word(address, len)?;
+        self.look_at(&word)?;
+        // SAFETY: (1) mapped and readable, as was just seen; (2) still so, as the caller promises.
+        let bytes = unsafe { live::load(address, len) };
+        Word::from_u64(bytes, len).ok_or(AdoptError::Length { address, len })
+    }
+
+    /// The range of a word, if it can be one.
+    fn word(address: CodeAddr, len: usize) -> Result<Range<CodeAddr>, AdoptError> {
+        match (address.get(), len) {
+            (0, _) => Err(AdoptError::Null),
+            (_, 1..=8) => Ok(address..address.offset(len as isize)),
+            _ => Err(AdoptError::Length { address, len }),
+        }
     }
 
     /// Checks that the word is code. Returns whether all of it can be written already.

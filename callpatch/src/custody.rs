@@ -1,0 +1,404 @@
+//! Custody: who switches the sites of a probe, when several want to.
+//!
+//! A probe has several sites, and three actors who know nothing of each other switch them: the hook that has seen enough *retires* the
+//! probe, the agent arms it again for the next epoch, the user turns it on and off. Deciding and storing are two things, and
+//! between them anything can happen: a retirement that was decided first and stored last leaves a probe off that everybody believes
+//! on, for ever, since only a hook that runs retires; an arming that is late leaves one on that its user turned off.
+//!
+//! So the decision and the stores are tied together. One word says what the probe shall be and whether somebody is *carrying that out*.
+//! Who changes the state while nobody is, carries it out. Who changes it while somebody is, leaves: **whoever carries out looks
+//! again before he lays custody down, and carries out what he then finds.** Nobody ever waits, also not a signal handler that has
+//! interrupted a carrier on its own thread.
+//!
+//! | state | sites | who may change it, by which act |
+//! |---|---|---|
+//! | `On` | on | a hook: [`Act::Retire`] to `Retired`; the user: [`Act::Disable`] to `Off` |
+//! | `Retired` | off | the agent: [`Act::Rearm`] to `On`; the user: [`Act::Disable`] to `Off` |
+//! | `Off` | off | the user: [`Act::Enable`] to `On` |
+//!
+//! Every arming begins a new *term*. A hook retires the term that it counted in, so that one which comes late does not retire
+//! the next. The model runs through every interleaving of these acts, and shows what becomes of a probe without the rule, and without
+//! terms.
+//!
+//! There is no unsafe code here, and the module knows nothing of sites: what is to be stored is a closure.
+
+use crate::x86::Switch;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[cfg(test)]
+mod model;
+
+/// What a probe shall be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    /// Turned off by its user.
+    Off,
+    /// Armed.
+    On,
+    /// Off until the agent arms it again.
+    Retired,
+}
+
+impl State {
+    /// How its sites are switched.
+    pub const fn switch(self) -> Switch {
+        match self {
+            Self::On => Switch::On,
+            Self::Off | Self::Retired => Switch::Off,
+        }
+    }
+}
+
+/// The time from one arming of a probe to the next. Comes round again after half a milliard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Term(u32);
+
+/// What an actor wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// The user turns the probe on.
+    Enable,
+    /// The user turns it off.
+    Disable,
+    /// A hook has seen enough in this term.
+    Retire(Term),
+    /// The agent begins a new term.
+    Rearm,
+}
+
+/// What came of an act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[must_use = "the act may have been none, or not be done yet"]
+pub enum Verdict {
+    /// The state was changed and the sites are switched.
+    Done,
+    /// The state was changed; another thread is at the sites and will switch them before it leaves.
+    Delegated,
+    /// Nothing was changed: the probe is in this state, from which the act leads nowhere.
+    Unchanged(State),
+}
+
+/// What is wanted of a probe, in 32 bits: two of state, one that says whether somebody carries it out, the rest its term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Word(u32);
+
+const STATE: u32 = 0b011;
+const CARRIED: u32 = 0b100;
+const TERM: u32 = 0b1000;
+
+impl Word {
+    const fn new(state: State) -> Self {
+        Self(match state {
+            State::Off => 0,
+            State::On => 1,
+            State::Retired => 2,
+        })
+    }
+
+    const fn state(self) -> State {
+        match self.0 & STATE {
+            1 => State::On,
+            2 => State::Retired,
+            // Three is never written.
+            _ => State::Off,
+        }
+    }
+
+    const fn term(self) -> Term {
+        Term(self.0 / TERM)
+    }
+
+    const fn is_carried(self) -> bool {
+        self.0 & CARRIED != 0
+    }
+
+    const fn laid_down(self) -> Self {
+        Self(self.0 & !CARRIED)
+    }
+
+    /// The word after `act`, which its actor or somebody else carries out; `None` if the act leads nowhere from here.
+    fn after(self, act: Act) -> Option<Self> {
+        let (state, begins) = match (self.state(), act) {
+            (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
+            (State::On | State::Retired, Act::Disable) => (State::Off, false),
+            (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
+            (State::Off, Act::Disable | Act::Retire(_) | Act::Rearm)
+            | (State::On, Act::Enable | Act::Retire(_) | Act::Rearm)
+            | (State::Retired, Act::Enable | Act::Retire(_)) => return None,
+        };
+        let term = if begins { (self.0 & !(STATE | CARRIED)).wrapping_add(TERM) } else { self.0 & !(STATE | CARRIED) };
+        Some(Self(Self::new(state).0 | CARRIED | term))
+    }
+}
+
+/// What is wanted of one probe, and who carries it out. Four bytes, so that many lie densely.
+///
+/// | bits | meaning | who may change them |
+/// |---|---|---|
+/// | 0–1 | the state | any actor, as the table of the module says |
+/// | 2 | somebody carries it out | set with the state by an actor who finds it clear; cleared by that actor |
+/// | 3–31 | the term | who arms |
+///
+/// Every change is a compare-and-swap with acquire and release: a carrier's stores are made before custody is laid down, and the
+/// next one's after it was taken up.
+#[derive(Debug)]
+pub struct Custody(AtomicU32);
+
+impl Custody {
+    /// Of a probe whose sites are switched as `state` says.
+    pub const fn new(state: State) -> Self {
+        Self(AtomicU32::new(Word::new(state).0))
+    }
+
+    /// What the probe shall be.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.word().state()
+    }
+
+    /// The term that is running, or ran last.
+    #[inline]
+    pub fn term(&self) -> Term {
+        self.word().term()
+    }
+
+    /// Whether somebody is still switching sites.
+    pub fn is_carried(&self) -> bool {
+        self.word().is_carried()
+    }
+
+    fn word(&self) -> Word {
+        Word(self.0.load(Ordering::Acquire))
+    }
+
+    fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
+        self.0.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire).map(drop).map_err(Word)
+    }
+
+    /// Does `act`. `carry_out` switches all sites of the probe; it may be called several times, or not at all. Never waits; usable in a
+    /// signal handler if `carry_out` is.
+    ///
+    /// An error of `carry_out` is returned, and the state stays changed: the sites are then what `carry_out` left. The last error counts.
+    pub fn act<E>(&self, act: Act, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<Verdict, E> {
+        match self.begin(act) {
+            Begun::Unchanged(state) => Ok(Verdict::Unchanged(state)),
+            Begun::Delegated => Ok(Verdict::Delegated),
+            Begun::Carrier(carrier) => {
+                let result = carry_out(carrier.switch());
+                carrier.lay_down_after(result, carry_out).map(|()| Verdict::Done)
+            }
+        }
+    }
+
+    /// The first half of [`act`](Self::act), for who does many at once: begins them all, switches their sites by
+    /// [`set_all`](crate::set_all), which opens pages once for all of them, and then lays custody down.
+    pub fn begin(&self, act: Act) -> Begun<'_> {
+        let mut word = self.word();
+        loop {
+            let Some(next) = word.after(act) else { return Begun::Unchanged(word.state()) };
+            match self.exchange(word, next) {
+                Ok(()) if word.is_carried() => return Begun::Delegated,
+                Ok(()) => return Begun::Carrier(Carrier { custody: self, word: next }),
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// In a forked child, where this thread is the only one: carries out what a thread that is not there was carrying out.
+    pub fn inherit<E>(&self, mut carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
+        let word = self.word();
+        if !word.is_carried() {
+            return Ok(());
+        }
+        let carrier = Carrier { custody: self, word };
+        let result = carry_out(carrier.switch());
+        carrier.lay_down_after(result, carry_out)
+    }
+}
+
+/// What became of an act that was begun.
+#[derive(Debug)]
+#[must_use = "the act may be the caller's to carry out"]
+pub enum Begun<'c> {
+    /// The state was changed, and it is the caller who carries it out.
+    Carrier(Carrier<'c>),
+    /// As [`Verdict::Delegated`].
+    Delegated,
+    /// As [`Verdict::Unchanged`].
+    Unchanged(State),
+}
+
+/// Custody, taken up. Switch the sites, then lay it down.
+#[derive(Debug)]
+#[must_use = "sites have to be switched, and custody to be laid down"]
+pub struct Carrier<'c> {
+    custody: &'c Custody,
+    word: Word,
+}
+
+impl Carrier<'_> {
+    /// How the sites have to be switched.
+    pub fn switch(&self) -> Switch {
+        self.word.state().switch()
+    }
+
+    /// Lays custody down when the sites are switched. If something else is wanted by now, `carry_out` switches them again.
+    pub fn lay_down<E>(self, carry_out: impl FnMut(Switch) -> Result<(), E>) -> Result<(), E> {
+        self.lay_down_after(Ok(()), carry_out)
+    }
+
+    /// The same, after `result`.
+    fn lay_down_after<E>(
+        mut self,
+        mut result: Result<(), E>,
+        mut carry_out: impl FnMut(Switch) -> Result<(), E>,
+    ) -> Result<(), E> {
+        while let Err(found) = self.custody.exchange(self.word, self.word.laid_down()) {
+            self.word = found;
+            result = carry_out(self.switch());
+        }
+        std::mem::forget(self);
+        result
+    }
+}
+
+impl Drop for Carrier<'_> {
+    /// Where `carry_out` has panicked, or nobody laid custody down: others can take it up.
+    fn drop(&mut self) {
+        self.custody.0.fetch_and(!CARRIED, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::atomic::AtomicU8;
+
+    fn nothing(_: Switch) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn note(carried: &mut Vec<Switch>, switch: Switch) -> Result<(), Infallible> {
+        carried.push(switch);
+        Ok(())
+    }
+
+    #[test]
+    fn an_act_leads_where_the_table_says_and_nowhere_else() {
+        let table = [
+            (State::On, Act::Retire(Term(0)), Some(State::Retired)),
+            (State::On, Act::Disable, Some(State::Off)),
+            (State::Retired, Act::Rearm, Some(State::On)),
+            (State::Retired, Act::Disable, Some(State::Off)),
+            (State::Off, Act::Enable, Some(State::On)),
+            (State::On, Act::Enable, None),
+            (State::On, Act::Rearm, None),
+            (State::Retired, Act::Enable, None),
+            (State::Retired, Act::Retire(Term(0)), None),
+            (State::Off, Act::Disable, None),
+            (State::Off, Act::Rearm, None),
+            (State::Off, Act::Retire(Term(0)), None),
+        ];
+        for (from, act, to) in table {
+            let custody = Custody::new(from);
+            let mut carried = Vec::new();
+            let verdict = custody.act(act, |switch| note(&mut carried, switch)).unwrap();
+            assert_eq!(verdict, to.map_or(Verdict::Unchanged(from), |_| Verdict::Done), "{from:?} {act:?}");
+            assert_eq!((custody.state(), custody.is_carried()), (to.unwrap_or(from), false));
+            assert_eq!(carried, to.map(State::switch).into_iter().collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_hook_that_comes_late_does_not_retire_the_next_term() {
+        let custody = Custody::new(State::On);
+        let counted_in = custody.term();
+        assert_eq!(custody.act(Act::Retire(counted_in), nothing), Ok(Verdict::Done));
+        assert_eq!(custody.act(Act::Rearm, nothing), Ok(Verdict::Done));
+        assert_eq!(custody.act(Act::Retire(counted_in), nothing), Ok(Verdict::Unchanged(State::On)));
+    }
+
+    #[test]
+    fn who_is_interrupted_at_the_sites_carries_out_what_the_interrupter_wants() {
+        let custody = Custody::new(State::On);
+        let mut carried = Vec::new();
+        let retired = custody.act(Act::Retire(custody.term()), |switch| {
+            carried.push(switch);
+            if carried.len() == 1 {
+                assert_eq!(custody.act(Act::Rearm, nothing), Ok(Verdict::Delegated));
+            }
+            Ok::<(), Infallible>(())
+        });
+        assert_eq!((retired, custody.state()), (Ok(Verdict::Done), State::On));
+        assert_eq!(carried, [Switch::Off, Switch::On]);
+    }
+
+    #[test]
+    fn many_are_begun_then_switched_and_laid_down() {
+        let custodies: Vec<Custody> = (0..10).map(|_| Custody::new(State::Retired)).collect();
+        let begin =
+            |custody| if let Begun::Carrier(carrier) = Custody::begin(custody, Act::Rearm) { Some(carrier) } else { None };
+        let carriers: Vec<Carrier<'_>> = custodies.iter().filter_map(begin).collect();
+        assert!(carriers.iter().all(|carrier| carrier.switch() == Switch::On) && custodies.iter().all(Custody::is_carried));
+        assert_eq!(custodies[4].act(Act::Disable, nothing), Ok(Verdict::Delegated));
+        let mut again = Vec::new();
+        for carrier in carriers {
+            carrier.lay_down(|switch| note(&mut again, switch)).unwrap();
+        }
+        assert_eq!(again, [Switch::Off]);
+        assert!(!custodies.iter().any(Custody::is_carried));
+        assert!(matches!(custodies[4].begin(Act::Rearm), Begun::Unchanged(State::Off)));
+    }
+
+    #[test]
+    fn a_failure_is_told_and_leaves_nobody_at_the_sites() {
+        let custody = Custody::new(State::On);
+        assert_eq!(custody.act(Act::Disable, |_| Err("foreign")), Err("foreign"));
+        assert!(!custody.is_carried());
+        let panics = || custody.act(Act::Enable, |_| -> Result<(), Infallible> { panic!("in the middle") });
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+        assert!(!custody.is_carried());
+    }
+
+    #[test]
+    fn a_forked_child_finishes_what_its_parent_was_carrying_out() {
+        let custody = Custody(AtomicU32::new(Word::new(State::On).after(Act::Disable).unwrap().0));
+        let mut carried = Vec::new();
+        custody.inherit(|switch| note(&mut carried, switch)).unwrap();
+        custody.inherit(|switch| note(&mut carried, switch)).unwrap();
+        assert_eq!((carried, custody.is_carried()), (vec![Switch::Off], false));
+    }
+
+    #[test]
+    fn terms_come_round() {
+        let mut word = Word(!(STATE | CARRIED) | Word::new(State::Retired).0);
+        let last = word.term();
+        word = word.after(Act::Rearm).unwrap();
+        assert_eq!((word.state(), word.term(), last.0), (State::On, Term(0), u32::MAX / TERM));
+    }
+
+    #[test]
+    fn threads_that_switch_one_probe_leave_its_sites_as_its_state_says() {
+        for _ in 0..200 {
+            let custody = &Custody::new(State::On);
+            let sites = &[const { AtomicU8::new(1) }; 2];
+            let carry = |switch: Switch| {
+                for site in sites {
+                    site.store(switch as u8, Ordering::Release);
+                    std::hint::spin_loop();
+                }
+                Ok::<(), Infallible>(())
+            };
+            std::thread::scope(|scope| {
+                for acts in [[Act::Disable, Act::Enable], [Act::Rearm, Act::Rearm]] {
+                    scope.spawn(move || (0..50).for_each(|i| assert!(custody.act(acts[i % 2], carry).is_ok())));
+                }
+                scope.spawn(move || (0..50).for_each(|_| assert!(custody.act(Act::Retire(custody.term()), carry).is_ok())));
+            });
+            assert!(!custody.is_carried());
+            let wanted = custody.state().switch() as u8;
+            assert!(sites.iter().all(|site| site.load(Ordering::Acquire) == wanted), "{:?}", custody.state());
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Every interleaving of actors at one probe with two sites.
+//!
+//! A step is one access to what is shared: a compare-and-swap of the word, or the store of one site's byte. Locked instructions drain
+//! a core's stores (AMD64 APM volume 2, section 7.4.2), so that sequences of steps are all that there is to see.
+
+use super::*;
+use std::collections::HashSet;
+
+const SITES: usize = 2;
+
+/// What an actor does one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Wish {
+    Enable,
+    Disable,
+    Rearm,
+    /// Of the term that the hook finds when it begins.
+    Retire,
+}
+
+/// Where an actor stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    /// About to begin the wish.
+    Begin,
+    /// About to change the word; a hook knows its term.
+    Decide(Act),
+    /// About to store the byte of this site, carrying out this word.
+    Store(usize, Word),
+    /// About to lay custody down.
+    LayDown(Word),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Actor {
+    wishes: &'static [Wish],
+    at: At,
+}
+
+/// What is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    /// Nothing.
+    Whole,
+    /// Nobody looks again before custody is laid down.
+    NoSecondLook,
+    /// Nobody has custody: who changes the state stores.
+    NoCustody,
+    /// A hook retires whatever term it finds.
+    NoTerms,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    word: Word,
+    sites: [Switch; SITES],
+    actors: Vec<Actor>,
+    /// Retirements of a term in which no hook had begun.
+    untimely: bool,
+}
+
+impl World {
+    fn new(state: State, programs: &[&'static [Wish]]) -> Self {
+        let actors = programs.iter().map(|wishes| Actor { wishes, at: At::Begin }).collect();
+        Self { word: Word::new(state), sites: [state.switch(); SITES], actors, untimely: false }
+    }
+
+    fn is_over(&self) -> bool {
+        self.actors.iter().all(|actor| actor.wishes.is_empty())
+    }
+
+    /// The world after one step of actor `i`; `None` if that actor is done.
+    fn step(&self, i: usize, rule: Rule) -> Option<Self> {
+        let mut next = self.clone();
+        let actor = &mut next.actors[i];
+        let wish = *actor.wishes.first()?;
+        let done = |actor: &mut Actor| *actor = Actor { wishes: &actor.wishes[1..], at: At::Begin };
+        match actor.at {
+            At::Begin => {
+                actor.at = At::Decide(match wish {
+                    Wish::Enable => Act::Enable,
+                    Wish::Disable => Act::Disable,
+                    Wish::Rearm => Act::Rearm,
+                    Wish::Retire => Act::Retire(self.word.term()),
+                });
+            }
+            At::Decide(act) => {
+                let asked = match act {
+                    Act::Retire(_) if rule == Rule::NoTerms => Act::Retire(self.word.term()),
+                    act => act,
+                };
+                match self.word.after(asked) {
+                    None => done(actor),
+                    Some(word) => {
+                        next.untimely |= asked != act;
+                        next.word = word;
+                        if rule == Rule::NoCustody {
+                            actor.at = At::Store(0, word);
+                        } else if self.word.is_carried() {
+                            done(actor);
+                        } else {
+                            actor.at = At::Store(0, word);
+                        }
+                    }
+                }
+            }
+            At::Store(site, word) => {
+                next.sites[site] = word.state().switch();
+                actor.at = if site + 1 < SITES { At::Store(site + 1, word) } else { At::LayDown(word) };
+            }
+            At::LayDown(word) => match rule {
+                Rule::Whole | Rule::NoTerms if self.word != word => actor.at = At::Store(0, self.word),
+                Rule::Whole | Rule::NoTerms | Rule::NoSecondLook | Rule::NoCustody => {
+                    next.word = self.word.laid_down();
+                    done(actor);
+                }
+            },
+        }
+        Some(next)
+    }
+
+    /// What is wrong when all actors are done, if anything is.
+    fn fault(&self, user: &[Wish]) -> Option<&'static str> {
+        let state = self.word.state();
+        let on = state == State::On;
+        match user.last() {
+            _ if self.word.is_carried() => Some("custody was never laid down"),
+            Some(Wish::Disable) if state != State::Off => Some("the user's last word was off"),
+            Some(Wish::Enable) if state == State::Off => Some("the user's last word was on"),
+            _ if on && self.sites.contains(&Switch::Off) => Some("a probe was lost: armed, and a site is off"),
+            _ if !on && self.sites.contains(&Switch::On) => Some("a probe was left on"),
+            _ => self.untimely.then_some("a term was retired in which nobody had counted"),
+        }
+    }
+}
+
+/// Runs through everything that can happen; returns the number of worlds, or the first fault.
+fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static str> {
+    let (mut seen, mut open) = (HashSet::new(), vec![start]);
+    while let Some(world) = open.pop() {
+        if !seen.insert(world.clone()) {
+            continue;
+        }
+        if world.is_over()
+            && let Some(fault) = world.fault(user)
+        {
+            return Err(fault);
+        }
+        open.extend((0..world.actors.len()).filter_map(|i| world.step(i, rule)));
+    }
+    Ok(seen.len())
+}
+
+const HOOK: &[Wish] = &[Wish::Retire];
+const AGENT: &[Wish] = &[Wish::Rearm, Wish::Rearm];
+const USERS: [&[Wish]; 5] =
+    [&[], &[Wish::Disable], &[Wish::Enable], &[Wish::Disable, Wish::Enable], &[Wish::Enable, Wish::Disable]];
+
+/// All scenarios: a user, an agent, and two hooks that retire at the same time or one that does so twice.
+fn scenarios() -> impl Iterator<Item = (World, &'static [Wish])> {
+    let states = [State::On, State::Retired, State::Off];
+    let crews: [&[&'static [Wish]]; 2] = [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT]];
+    states.into_iter().flat_map(move |state| {
+        USERS
+            .into_iter()
+            .flat_map(move |user| crews.into_iter().map(move |crew| (World::new(state, &[crew, &[user]].concat()), user)))
+    })
+}
+
+#[test]
+fn no_interleaving_loses_a_probe_or_leaves_it_on() {
+    let mut worlds = 0;
+    for (start, user) in scenarios() {
+        let shown = format!("{start:?}");
+        worlds += explore(start, user, Rule::Whole).unwrap_or_else(|fault| panic!("{fault}: {shown}"));
+    }
+    println!("{worlds} worlds");
+    assert!(worlds > 10_000, "{worlds}");
+}
+
+/// What can go wrong under `rule`.
+fn faults(rule: Rule) -> HashSet<&'static str> {
+    scenarios().filter_map(|(start, user)| explore(start, user, rule).err()).collect()
+}
+
+#[test]
+fn without_the_second_look_a_probe_is_lost() {
+    assert!(faults(Rule::NoSecondLook).iter().any(|fault| fault.contains("lost") || fault.contains("left on")));
+}
+
+#[test]
+fn without_custody_a_probe_is_lost_and_another_left_on() {
+    let retire_and_rearm = World::new(State::On, &[HOOK, AGENT]);
+    assert!(explore(retire_and_rearm, &[], Rule::NoCustody).unwrap_err().contains("lost"));
+    let user: &[Wish] = &[Wish::Disable];
+    let rearm_and_disable = World::new(State::Retired, &[&[Wish::Rearm], user]);
+    assert!(explore(rearm_and_disable, user, Rule::NoCustody).unwrap_err().contains("left on"));
+}
+
+#[test]
+fn without_terms_a_late_hook_retires_the_next_one() {
+    assert!(faults(Rule::NoTerms).iter().any(|fault| fault.contains("nobody had counted")));
+}
+
+#[test]
+fn whoever_turns_a_probe_off_and_is_told_that_it_is_done_finds_its_sites_off() {
+    // From there on nobody but a user turns it on, so it is enough that no world is free with the state off and a site on.
+    for (start, _) in scenarios() {
+        let (mut seen, mut open) = (HashSet::new(), vec![start]);
+        while let Some(world) = open.pop() {
+            if seen.insert(world.clone()) {
+                let free_and_off = !world.word.is_carried() && world.word.state() == State::Off;
+                assert!(!(free_and_off && world.sites.contains(&Switch::On)), "{world:?}");
+                open.extend((0..world.actors.len()).filter_map(|i| world.step(i, Rule::Whole)));
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Islands: code memory within reach of a module, in which stubs lie that lead anywhere.
+//!
+//! A call leads no further than two gigabytes, and a module's hooks lie in another one, or in memory of our own. So each module gets
+//! islands near by, made when they are needed. Stubs are cut off an island one after the other; each is written before anybody
+//! is led to it, which needs no barrier: the last store is the one that leads there (AMD64 APM volume 2, section 7.6.1).
+//!
+//! **When a stub's place can be used again.** Giving a stub back says that no site leads to it and no thread is inside, which only
+//! its owner can know. Cores may still hold its bytes: so places that were given back are kept apart until
+//! [`reclaim`](Islands::reclaim) has passed a barrier, one for all of them. Then they serve stubs of the same room.
+//!
+//! # Safety
+//!
+//! This module exists because the code memory it writes to is executed by others; it never writes to a stub that was handed out and not
+//! reclaimed.
+#![allow(unsafe_code)]
+
+use crate::error::IslandError;
+use crate::reach::Reach;
+use crate::x86;
+use std::ops::Range;
+use wordpatch::os::{OsError, maps, pages::PAGE};
+use wordpatch::{Barrier, CodeAddr, CodeMemory};
+
+/// The size of one island.
+const ISLAND: usize = 16 * PAGE;
+
+/// Stubs begin at multiples of this: small ones do not cross what a core fetches at once.
+const ALIGN: usize = 16;
+
+/// How often a place is looked for again when others map memory at the same time.
+const ATTEMPTS: usize = 8;
+
+/// The islands of one module.
+#[derive(Debug)]
+pub struct Islands {
+    reach: Reach,
+    module: Range<CodeAddr>,
+    islands: Vec<Island>,
+    /// Given back, and not yet fit for use.
+    given_back: Vec<Stub>,
+    free: Vec<Stub>,
+    ret: Option<CodeAddr>,
+}
+
+/// Code memory, filled from its beginning.
+#[derive(Debug)]
+struct Island {
+    memory: CodeMemory,
+    used: usize,
+}
+
+/// The place of a stub, for giving it back.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[must_use = "a stub whose place is forgotten is there for good"]
+pub struct Stub {
+    address: CodeAddr,
+    room: usize,
+}
+
+impl Stub {
+    /// Where it begins.
+    pub fn address(&self) -> CodeAddr {
+        self.address
+    }
+}
+
+impl Islands {
+    /// For the module that lies at these addresses. Nothing is mapped before the first stub.
+    pub fn near(module: Range<CodeAddr>) -> Result<Self, IslandError> {
+        let reach = Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
+        Ok(Self { reach, module, islands: Vec::new(), given_back: Vec::new(), free: Vec::new(), ret: None })
+    }
+
+    /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
+    pub fn stub(&mut self, len: usize, code: impl FnOnce(CodeAddr) -> Vec<u8>) -> Result<Stub, IslandError> {
+        let room = len.max(1).next_multiple_of(ALIGN);
+        let stub = self.place(room)?;
+        let code = code(stub.address);
+        assert!(code.len() <= room, "a stub of {} bytes in the room of {len}", code.len());
+        let island = self.islands.iter_mut().find(|island| island.holds(stub.address));
+        let Some(island) = island else { unreachable!("stubs lie on islands") };
+        let offset = stub.address.distance_from(island.memory.base()) as usize;
+        // Nobody is led there yet, or any more.
+        island.memory.write(offset, &code);
+        Ok(stub)
+    }
+
+    /// A stub that puts `number` into r11 and goes on to `to`, however far that is.
+    pub fn numbered(&mut self, number: u32, to: CodeAddr) -> Result<Stub, IslandError> {
+        const LONGEST: usize = 6 + 14;
+        self.stub(LONGEST, |at| {
+            let mov = x86::mov_r11d(number);
+            match x86::jump(at.offset(mov.len() as isize), to) {
+                Some(near) => [&mov[..], &near].concat(),
+                None => [&mov[..], &x86::far_jump(to)].concat(),
+            }
+        })
+    }
+
+    /// A `ret` that is shared by all who need one.
+    pub fn ret(&mut self) -> Result<CodeAddr, IslandError> {
+        if let Some(ret) = self.ret {
+            return Ok(ret);
+        }
+        // For good: it is shared.
+        let stub = self.stub(1, |_| vec![x86::RET])?;
+        self.ret = Some(stub.address);
+        Ok(stub.address)
+    }
+
+    /// Gives a stub back. Its place is used again only after [`reclaim`](Self::reclaim).
+    ///
+    /// # Safety
+    /// No site leads to it any more and none will, and no thread is inside it or will come back to it: a thread that was called
+    /// through a site before that led elsewhere may be there for as long as it likes.
+    pub unsafe fn give_back(&mut self, stub: Stub) {
+        self.given_back.push(stub);
+    }
+
+    /// Makes the places that were given back fit for use, behind one barrier. Returns how many.
+    pub fn reclaim(&mut self, barrier: Barrier) -> Result<usize, IslandError> {
+        if !self.given_back.is_empty() {
+            barrier.pass()?;
+        }
+        let reclaimed = self.given_back.len();
+        self.free.append(&mut self.given_back);
+        Ok(reclaimed)
+    }
+
+    /// How many bytes of code memory it takes.
+    pub fn len(&self) -> usize {
+        self.islands.iter().map(|island| island.memory.len()).sum()
+    }
+
+    /// Whether there is no island yet.
+    pub fn is_empty(&self) -> bool {
+        self.islands.is_empty()
+    }
+
+    /// What the module's sites reach.
+    pub fn reach(&self) -> Range<CodeAddr> {
+        self.reach.range()
+    }
+
+    /// A place that is free: one that was reclaimed, or the next of the latest island, or the first of a new one.
+    fn place(&mut self, room: usize) -> Result<Stub, IslandError> {
+        if let Some(known) = self.free.iter().position(|stub| stub.room == room) {
+            return Ok(self.free.swap_remove(known));
+        }
+        if room > ISLAND {
+            return Err(IslandError::StubTooLong { len: room, room: ISLAND });
+        }
+        if let Some(place) = self.islands.last_mut().and_then(|island| island.cut_off(room)) {
+            return Ok(place);
+        }
+        let mut island = self.raise()?;
+        let place = island.cut_off(room);
+        self.islands.push(island);
+        place.ok_or(IslandError::StubTooLong { len: room, room: ISLAND })
+    }
+
+    /// A new island at the nearest place that is free.
+    fn raise(&self) -> Result<Island, IslandError> {
+        let os = |error| IslandError::Os { module: self.module.clone(), error };
+        for _ in 0..ATTEMPTS {
+            let mappings = maps::mappings().map_err(os)?;
+            let mut taken_meanwhile = false;
+            for place in self.reach.free_places(ISLAND, &mappings) {
+                match CodeMemory::at(place, ISLAND) {
+                    Ok(memory) => return Ok(Island { memory, used: 0 }),
+                    // Somebody was faster, or the kernel keeps the place for itself (the guard of a stack, mmap_min_addr).
+                    Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => taken_meanwhile = true,
+                    Err(error) => return Err(os(error)),
+                }
+            }
+            if !taken_meanwhile {
+                break;
+            }
+        }
+        Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len: ISLAND })
+    }
+}
+
+impl Island {
+    fn holds(&self, address: CodeAddr) -> bool {
+        let offset = address.distance_from(self.memory.base());
+        (0..self.memory.len() as isize).contains(&offset)
+    }
+
+    fn cut_off(&mut self, room: usize) -> Option<Stub> {
+        let end = self.used.checked_add(room).filter(|&end| end <= self.memory.len())?;
+        let address = self.memory.base().offset(self.used as isize);
+        self.used = end;
+        Some(Stub { address, room })
+    }
+}

@@ -1,0 +1,62 @@
+//! Switch calls in running x86-64 code on and off, and give them new targets, without stopping anyone.
+//!
+//! A site is a call or a jump that leads to a hook. Off, it is an instruction of the same length that does nothing. Both differ in
+//! one byte, and a byte is never torn: a switch is one plain store, at any alignment, which no thread has to wait for.
+//!
+//! ```
+//! use callpatch::{CallSite, Destination, Role, Switch};
+//! use wordpatch::{CodeMemory, Policy};
+//!
+//! // A function that calls the hook behind it: mov eax, 1; call hook; ret. The hook: mov eax, 2; ret.
+//! let mut memory = CodeMemory::new(64)?;
+//! memory.write(0, &[0xb8, 1, 0, 0, 0, 0xe8, 6, 0, 0, 0, 0xc3]);
+//! memory.write(16, &[0xb8, 2, 0, 0, 0, 0xc3]);
+//! let (function, hook) = (memory.base(), memory.base().offset(16));
+//! // SAFETY: the bytes just written are a function of that type.
+//! let function: extern "C" fn() -> u32 = unsafe { std::mem::transmute(function.as_ptr()) };
+//!
+//! // Adopted, because it is a call and leads to the hook.
+//! let is_hook = |to| to == Destination::Code(hook);
+//! let site = unsafe { CallSite::adopt(memory.base().offset(5), Role::Call, &Policy::new()?, is_hook)? };
+//! assert_eq!(function(), 2);
+//!
+//! let executer = std::thread::spawn(move || (0..100_000).map(|_| function()).collect::<std::collections::BTreeSet<_>>());
+//! site.set(Switch::Off)?;
+//! assert_eq!(function(), 1);
+//! site.set(Switch::On)?;
+//! assert!(executer.join().unwrap().is_subset(&[1, 2].into()));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`CallSite`] is a site that is prepared; [`Survey`] adopts many, [`set_all`] switches many.
+//! - [`Retarget`] leads sites elsewhere, all of them for the price of one barrier; [`retarget::protocol`] is the order of its steps.
+//! - [`Islands`] are stubs within reach of a module, wherever their bodies are.
+//! - [`Custody`] makes those agree who may switch one probe: the hook that retires it, the agent that arms it again, its user.
+//! - [`x86`] is the only home of the bytes of instructions that we write by hand.
+//! - [`capi`] is the same for C.
+//! - [`Strategy::Paper`] toggles calls as the literature does, for comparison.
+//!
+//! What it does not do: it finds no sites, decodes no program (it knows the five instructions that it switches), and does not know what
+//! a hook is for. It stands on [`wordpatch`], whose assumptions A1 to A5 it cites; a switch needs only A3, A4 and A5.
+
+pub mod capi;
+mod custody;
+mod destination;
+mod error;
+mod island;
+mod paper;
+mod reach;
+pub mod retarget;
+mod site;
+mod survey;
+pub mod x86;
+
+pub use custody::{Act, Begun, Carrier, Custody, State, Term, Verdict};
+pub use destination::Destination;
+pub use error::{AdoptError, Broken, IslandError, RetargetError, SetError};
+pub use island::{Islands, Stub};
+pub use reach::Reach;
+pub use retarget::{Retarget, Retargeted};
+pub use site::{CallSite, Switched, set_all};
+pub use survey::{Strategy, Survey};
+pub use x86::{ConditionalJump, Form, Role, Switch};

@@ -1,0 +1,171 @@
+//! Reach: the addresses that every call of a module can lead to, and the free places among them.
+//!
+//! ```text
+//!        end − 2 GiB                    start    end                     start + 2 GiB
+//!   ─────────[──────────────────────────│ module │──────────────────────────]─────────
+//!            ↑ below: the last free bytes first            above: the first free bytes first ↑
+//! ```
+//!
+//! Two neighbours are left room to grow: the heap, which grows upwards behind it, and stacks, which grow downwards. A gap beside one
+//! of them is used from its far end.
+//!
+//! There is no unsafe code here, and nothing is mapped: what is decided are candidates, nearest first.
+
+use std::ops::Range;
+use wordpatch::CodeAddr;
+use wordpatch::os::maps::Mapping;
+use wordpatch::os::pages::PAGE;
+
+/// How far a displacement leads either way. A page less than it could be: the instruction's own length, and its end.
+const FAR: usize = (1 << 31) - PAGE;
+
+/// Where user space begins and ends: below, the kernel maps nothing by default (/proc/sys/vm/mmap_min_addr); above, it never does.
+const USER: Range<usize> = 0x1_0000..0x7fff_ffff_f000;
+
+/// The addresses that every byte of a module reaches, and is reached from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    module: Range<CodeAddr>,
+    whole: Range<CodeAddr>,
+}
+
+impl Reach {
+    /// Of a module; `None` if it is larger than a displacement reaches.
+    pub fn of(module: Range<CodeAddr>) -> Option<Self> {
+        let start = module.end.get().saturating_sub(FAR).max(USER.start);
+        let end = module.start.get().saturating_add(FAR).min(USER.end);
+        let (start, end) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
+        let larger = module.is_empty() || module.end.distance_from(module.start) as usize > FAR;
+        (!larger && start < end).then(|| Self { whole: CodeAddr::new(start)..CodeAddr::new(end), module })
+    }
+
+    /// From the first to behind the last.
+    pub fn range(&self) -> Range<CodeAddr> {
+        self.whole.clone()
+    }
+
+    /// Where `len` bytes, whole pages, could lie that are free: nearest first. `mappings` are those of the process, in order.
+    pub fn free_places(&self, len: usize, mappings: &[Mapping]) -> Vec<CodeAddr> {
+        let mut places: Vec<CodeAddr> = gaps(mappings).filter_map(|gap| self.place_in(&gap, len)).collect();
+        places.sort_by_key(|place| self.distance(*place, len));
+        places
+    }
+
+    /// Where in a gap.
+    fn place_in(&self, gap: &Gap, len: usize) -> Option<CodeAddr> {
+        let start = gap.free.start.max(self.whole.start.get());
+        let end = gap.free.end.min(self.whole.end.get());
+        let last = end.checked_sub(len).filter(|&last| last >= start)?;
+        let below = end <= self.module.start.get();
+        let at = match (gap.behind_heap, gap.before_stack) {
+            (true, false) => last,
+            (false, true) => start,
+            (true, true) => (start + (last - start) / 2) & !(PAGE - 1),
+            (false, false) if below => last,
+            (false, false) => start,
+        };
+        Some(CodeAddr::new(at))
+    }
+
+    fn distance(&self, place: CodeAddr, len: usize) -> usize {
+        if place < self.module.start {
+            self.module.start.get() - (place.get() + len)
+        } else {
+            place.get() - self.module.end.get().min(place.get())
+        }
+    }
+}
+
+/// A range in which nothing is mapped.
+struct Gap {
+    free: Range<usize>,
+    behind_heap: bool,
+    before_stack: bool,
+}
+
+/// The gaps between mappings, and those before the first and behind the last.
+fn gaps(mappings: &[Mapping]) -> impl Iterator<Item = Gap> {
+    let is = |place: Option<&Mapping>, name: &str| place.is_some_and(|mapping| mapping.path.starts_with(name));
+    (0..=mappings.len()).filter_map(move |i| {
+        let before = i.checked_sub(1).map(|i| &mappings[i]);
+        let after = mappings.get(i);
+        let start = before.map_or(USER.start, |mapping| mapping.end.get()).max(USER.start);
+        let end = after.map_or(USER.end, |mapping| mapping.start.get()).min(USER.end);
+        let gap = Gap { free: start..end, behind_heap: is(before, "[heap]"), before_stack: is(after, "[stack") };
+        (start < end).then_some(gap)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: usize = 1 << 30;
+
+    fn mapping(range: Range<usize>, path: &str) -> Mapping {
+        let [start, end] = [range.start, range.end].map(CodeAddr::new);
+        Mapping { start, end, read: true, write: false, execute: true, offset: 0, path: path.to_owned() }
+    }
+
+    fn reach(module: Range<usize>) -> Reach {
+        Reach::of(CodeAddr::new(module.start)..CodeAddr::new(module.end)).unwrap()
+    }
+
+    #[test]
+    fn every_place_is_free_and_reaches_every_byte_of_the_module() {
+        arbtest::arbtest(|u| {
+            let mut at = USER.start;
+            let mut mappings = Vec::new();
+            while mappings.len() < 12 {
+                at += u.int_in_range(0..=GIB / PAGE)? * PAGE;
+                let end = at + u.int_in_range(1..=GIB / PAGE)? * PAGE;
+                mappings.push(mapping(at..end, u.choose(&["", "[heap]", "[stack]", "/lib/x.so"])?));
+                at = end;
+            }
+            let module = u.choose(&mappings)?.clone();
+            let reach = reach(module.start.get()..module.end.get());
+            let len = u.int_in_range(1..=64)? * PAGE;
+            let places = reach.free_places(len, &mappings);
+            for place in &places {
+                let end = place.offset(len as isize);
+                assert!(mappings.iter().all(|m| end <= m.start || m.end <= *place), "{place} is taken");
+                for (from, to) in [(module.start, end), (module.end, *place), (*place, module.end), (end, module.start)] {
+                    assert!(i32::try_from(to.distance_from(from)).is_ok(), "{from} does not reach {to}");
+                }
+            }
+            let distances: Vec<usize> = places.iter().map(|&place| reach.distance(place, len)).collect();
+            assert!(distances.is_sorted());
+            Ok(())
+        });
+    }
+
+    #[test]
+    fn the_heap_and_the_stack_keep_room_to_grow() {
+        let module = 4 * GIB..4 * GIB + PAGE;
+        let heap = 4 * GIB + 16 * PAGE..4 * GIB + 32 * PAGE;
+        let mappings = [mapping(module.clone(), "/bin/x"), mapping(heap.clone(), "[heap]"), mapping(5 * GIB..6 * GIB, "[stack]")];
+        let places = reach(module.clone()).free_places(PAGE, &mappings);
+        assert_eq!(places[0].get(), module.start - PAGE);
+        let behind_heap = places.iter().find(|place| place.get() > heap.end).unwrap();
+        assert!(behind_heap.get() > heap.end + GIB / 4, "{behind_heap}");
+    }
+
+    #[test]
+    fn a_module_without_a_gap_in_reach_has_no_place() {
+        let module = 8 * GIB..8 * GIB + PAGE;
+        let around = [mapping(5 * GIB..module.start, ""), mapping(module.clone(), ""), mapping(module.end..12 * GIB, "")];
+        assert_eq!(reach(module.clone()).free_places(PAGE, &around), []);
+        let hole =
+            [mapping(5 * GIB..7 * GIB, ""), mapping(7 * GIB + 2 * PAGE..module.start, ""), around[1].clone(), around[2].clone()];
+        let one = reach(module.clone()).free_places(2 * PAGE, &hole);
+        assert_eq!(one, [CodeAddr::new(7 * GIB)]);
+        assert_eq!(reach(module).free_places(3 * PAGE, &hole), []);
+    }
+
+    #[test]
+    fn a_module_that_is_larger_than_a_displacement_has_no_reach() {
+        assert_eq!(Reach::of(CodeAddr::new(GIB)..CodeAddr::new(4 * GIB)), None);
+        assert_eq!(Reach::of(CodeAddr::new(GIB)..CodeAddr::new(GIB)), None);
+        assert!(Reach::of(CodeAddr::new(0x40_0000)..CodeAddr::new(0x50_0000)).is_some());
+    }
+}

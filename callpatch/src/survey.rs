@@ -1,0 +1,218 @@
+//! Adoption: the proof that what is there is a site.
+//!
+//! A site is adopted only if its bytes decode to a transfer of control that we know *and* lead to a hook. The second is not a
+//! formality: where a compiler ends a function with a jump to the hook, the hook's return address lies behind a call of the
+//! program's own, and whoever patches "the call before the return address" takes that away.
+//!
+//! What is a hook is the caller's knowledge: a predicate on where the site leads. A call into the linkage table leads to a stub;
+//! if the predicate does not know the stub, its slot is read off it, and the predicate is asked about that.
+//!
+//! # Safety
+//!
+//! This module exists to read code that its callers say is code, and to pass on their promises about it.
+#![allow(unsafe_code)]
+
+use crate::Destination;
+use crate::error::AdoptError;
+use crate::paper::Paper;
+use crate::site::{CallSite, Stroke};
+use crate::x86::{self, Form, Role, Switch, Transfer};
+use wordpatch::os::pages::PAGE;
+use wordpatch::{Access, CodeAddr, Granule, Policy, Word};
+
+/// How sites are toggled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// One byte, at any alignment.
+    #[default]
+    OneByte,
+    /// As the literature does it, by the place of the boundary of the policy's granule, which for the paper is
+    /// [`Granule::LINE`](wordpatch::Granule::LINE). For comparison only: see the design.
+    Paper {
+        /// A `ret` near all sites. [`Islands::ret`](crate::Islands::ret) has one.
+        ret: CodeAddr,
+    },
+}
+
+/// One look at the mappings of the process, for adopting many sites.
+#[derive(Debug)]
+pub struct Survey {
+    ground: wordpatch::Survey,
+    granule: Granule,
+    strategy: Strategy,
+}
+
+impl Survey {
+    /// Looks at what is mapped now.
+    pub fn new(policy: Policy) -> Result<Self, AdoptError> {
+        Ok(Self { ground: wordpatch::Survey::new(policy)?, granule: policy.granule, strategy: Strategy::OneByte })
+    }
+
+    /// The same, toggling what is adopted by another strategy.
+    #[must_use]
+    pub fn with_strategy(self, strategy: Strategy) -> Self {
+        Self { strategy, ..self }
+    }
+
+    /// Adopts the transfer of control at `address`, which is on, if `is_hook` says of where it leads that it is a hook.
+    ///
+    /// # Safety
+    /// For as long as the site lives: 1. The code stays mapped. 2. An instruction begins at `address` and no thread jumps, returns or
+    /// resumes into the middle of it (A4). 3. Nobody else writes to it, debuggers excepted. 4. Where it may be switched off, nobody
+    /// needs what it did: the flags are dead behind a [`Role::Call`] or a [`Role::Detour`] (A5), and at a [`Role::TailJump`] the
+    /// stack's top is the return address. 5. What it leads to may be called, or jumped to, for as long as it can be on.
+    pub unsafe fn adopt(
+        &mut self,
+        address: CodeAddr,
+        role: Role,
+        is_hook: impl Fn(Destination) -> bool,
+    ) -> Result<CallSite, AdoptError> {
+        // SAFETY: (1) the caller.
+        let (found, transfer) = unsafe { self.transfer(address)? };
+        match transfer {
+            None => Err(AdoptError::NoTransfer { address, found }),
+            Some(Transfer::Conditional(jump)) => {
+                // SAFETY: (1) the caller: what the jump leads to is code.
+                unsafe { self.require_hook(Form::Jump, address, Destination::Code(jump.target), is_hook)? };
+                Err(AdoptError::Conditional(jump))
+            }
+            Some(Transfer::Switchable { form, displacement }) => {
+                let destination = Destination::of(form, address, displacement);
+                let off = form.off(role).ok_or(AdoptError::Role { address, form, role })?;
+                // SAFETY: (1) the caller.
+                unsafe {
+                    self.require_hook(form, address, destination, is_hook)?;
+                    self.prepare(address, form, role, off, displacement)
+                }
+            }
+        }
+    }
+
+    /// Adopts a site that is off: one that was made so, by a compiler of one's own for instance. Its displacement may lead anywhere
+    /// until it is retargeted; a [`Role::TailJump`] is recognised by its `ret` alone.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt), and the bytes are those of `form` but for the switch. If its displacement leads nowhere, it is
+    /// retargeted before it is switched on.
+    pub unsafe fn adopt_off(&mut self, address: CodeAddr, form: Form, role: Role) -> Result<CallSite, AdoptError> {
+        let off = form.off(role).ok_or(AdoptError::Role { address, form, role })?;
+        // SAFETY: (1) the caller.
+        let found = unsafe { self.ground.read(address, form.len())? };
+        let at = form.switch_at();
+        let whole = form.off_bytes(role, 0).unwrap_or_default();
+        let fixed = if role == Role::TailJump { at + 1 } else { form.displacement_at() };
+        if let Some(wrong) = (0..fixed).find(|&i| found.bytes()[i] != whole[i]) {
+            let (expected, found) = (whole[wrong], found.bytes()[wrong]);
+            return Err(AdoptError::NotOff { address: address.offset(wrong as isize), expected, found });
+        }
+        if self.strategy != Strategy::OneByte {
+            return Err(AdoptError::NotForPaper { address });
+        }
+        // SAFETY: (1) the caller.
+        let ground = unsafe { self.ground.ground(address, form.len())? };
+        Ok(CallSite::new(ground, form, role, Stroke::Byte { at: at as u8, faces: [off, form.on()] }))
+    }
+
+    /// What is at `address`, and its bytes.
+    unsafe fn transfer(&mut self, address: CodeAddr) -> Result<(Word, Option<Transfer>), AdoptError> {
+        // At once, if the longest that there can be lies on this page; else its beginning first.
+        let room = PAGE - address.within(PAGE);
+        let mut len = if room < x86::LONGEST { 2 } else { x86::LONGEST };
+        loop {
+            // SAFETY: (1) the caller. No known transfer is shorter than two bytes.
+            let found = unsafe { self.ground.read(address, len)? };
+            let &[first, second, ..] = found.bytes() else { unreachable!("at least two bytes were read") };
+            match x86::length(first, second) {
+                None => return Ok((found, None)),
+                Some(whole) if whole <= len => {
+                    let found = found.part(0..whole).unwrap_or(found);
+                    return Ok((found, x86::decode(address, found.bytes())));
+                }
+                Some(whole) => len = whole,
+            }
+        }
+    }
+
+    /// Asks about where a site leads, and about the slot behind that.
+    unsafe fn require_hook(
+        &mut self,
+        form: Form,
+        address: CodeAddr,
+        destination: Destination,
+        is_hook: impl Fn(Destination) -> bool,
+    ) -> Result<(), AdoptError> {
+        if is_hook(destination) {
+            return Ok(());
+        }
+        let slot = match destination {
+            // SAFETY: (1) the caller: what a site leads to is code, and stays mapped.
+            Destination::Code(stub) => unsafe { self.slot_of(stub) },
+            Destination::Slot(_) => None,
+        };
+        match slot {
+            Some(slot) if is_hook(Destination::Slot(slot)) => Ok(()),
+            _ => Err(AdoptError::Elsewhere { address, form, destination }),
+        }
+    }
+
+    /// The slot of a linkage stub, if there is one at `stub`.
+    unsafe fn slot_of(&mut self, stub: CodeAddr) -> Option<CodeAddr> {
+        let mut bytes = Vec::with_capacity(x86::LONGEST_STUB);
+        while bytes.len() < x86::LONGEST_STUB {
+            let at = stub.offset(bytes.len() as isize);
+            // The last stub of a table may end with its page: then it is as long as can be read.
+            let len = (x86::LONGEST_STUB - bytes.len()).min(8).min(PAGE - at.within(PAGE));
+            // SAFETY: (1) the caller.
+            let Ok(word) = (unsafe { self.ground.read(at, len) }) else { break };
+            bytes.extend_from_slice(word.bytes());
+        }
+        x86::stub_slot(stub, &bytes)
+    }
+
+    unsafe fn prepare(
+        &mut self,
+        address: CodeAddr,
+        form: Form,
+        role: Role,
+        off: u8,
+        displacement: i32,
+    ) -> Result<CallSite, AdoptError> {
+        // SAFETY: (1) the caller of `adopt`.
+        let ground = unsafe { self.ground.ground(address, form.len())? };
+        let stroke = match self.strategy {
+            Strategy::OneByte => Stroke::Byte { at: form.switch_at() as u8, faces: [off, form.on()] },
+            Strategy::Paper { .. }
+                if form != Form::Call || ground.access() == Access::ProcMem || self.granule == Granule::BYTE =>
+            {
+                return Err(AdoptError::NotForPaper { address });
+            }
+            Strategy::Paper { ret } => {
+                let paper = Paper { granule: self.granule, ret };
+                // SAFETY: (1) the caller of `adopt`; the bytes are a call of five.
+                unsafe { paper.stroke(address, displacement, &mut self.ground)? }
+            }
+        };
+        Ok(CallSite::new(ground, form, role, stroke))
+    }
+}
+
+impl CallSite {
+    /// Adopts the site at `address`. To adopt many, make one [`Survey`].
+    ///
+    /// # Safety
+    /// As for [`Survey::adopt`].
+    pub unsafe fn adopt(
+        address: CodeAddr,
+        role: Role,
+        policy: &Policy,
+        is_hook: impl Fn(Destination) -> bool,
+    ) -> Result<Self, AdoptError> {
+        // SAFETY: (1) the caller.
+        unsafe { Survey::new(*policy)?.adopt(address, role, is_hook) }
+    }
+
+    /// Whether it is on: what a site that was just adopted is.
+    pub fn is_on(&self) -> bool {
+        self.state() == Some(Switch::On)
+    }
+}

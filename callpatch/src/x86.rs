@@ -1,0 +1,256 @@
+//! The instructions that this crate writes, and those that it must know to be what they seem.
+//!
+//! A site is one instruction that transfers control to a hook. Switching it replaces one byte of it, so that an instruction of the
+//! same length remains that does nothing, or a return:
+//!
+//! ```text
+//!   form          on                     off, by role
+//!   Call          E8  d0 d1 d2 d3        A9  d0 d1 d2 d3       test eax, imm32            Call
+//!   PrefixedCall  67 E8  d0 d1 d2 d3     67 A9  d0 d1 d2 d3    test eax, imm32            Call
+//!   CallMemory    FF 15  d0 d1 d2 d3     85 15  d0 d1 d2 d3    test [rip + d], edx        Call
+//!   Jump          E9  d0 d1 d2 d3        C3                    ret                        TailJump
+//!                                        A9  d0 d1 d2 d3       test eax, imm32            Detour
+//!   JumpMemory    FF 25  d0 d1 d2 d3     C3                    ret                        TailJump
+//!                                        85 25  d0 d1 d2 d3    test [rip + d], esp        Detour
+//! ```
+//!
+//! `test` reads a register, or a slot that is readable anyway, and changes nothing but flags (assumption A5). `67 E8` is what a linker
+//! makes of `FF 15` when it finds that the callee is near; of `FF 25` it makes `E9 rel32 90`, which is a `Jump` with a nop behind it
+//! (x86-64 psABI, "Optimize GOTPCRELX Relocations"). A conditional jump has no such byte and can only be recognised.
+//!
+//! There is no unsafe code here. Every byte is compared with a foreign decoder in the tests.
+
+use wordpatch::CodeAddr;
+
+#[cfg(test)]
+mod oracle;
+
+/// An instruction that transfers control and can be switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Form {
+    /// `E8 rel32`: call.
+    Call,
+    /// `67 E8 rel32`: call, with a prefix that means nothing.
+    PrefixedCall,
+    /// `FF 15 disp32`: call through a slot.
+    CallMemory,
+    /// `E9 rel32`: jump.
+    Jump,
+    /// `FF 25 disp32`: jump through a slot.
+    JumpMemory,
+}
+
+/// What a site is for, and so what remains of it when it is off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// A call: off, execution goes on behind it.
+    Call,
+    /// A jump that ends its function, the hook returning to the caller: off, the function returns.
+    TailJump,
+    /// A jump out of line, where flags are dead: off, execution goes on behind it.
+    Detour,
+}
+
+/// One of the two states of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Switch {
+    /// The hook is not reached.
+    Off,
+    /// The hook is called, or jumped to.
+    On,
+}
+
+impl Form {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Call, Self::PrefixedCall, Self::CallMemory, Self::Jump, Self::JumpMemory];
+
+    /// Its size in bytes.
+    #[allow(clippy::len_without_is_empty, reason = "an instruction is never empty")]
+    pub const fn len(self) -> usize {
+        self.displacement_at() + 4
+    }
+
+    /// Where its displacement begins.
+    pub const fn displacement_at(self) -> usize {
+        match self {
+            Self::Call | Self::Jump => 1,
+            Self::PrefixedCall | Self::CallMemory | Self::JumpMemory => 2,
+        }
+    }
+
+    /// Which of its bytes is the switch.
+    pub const fn switch_at(self) -> usize {
+        match self {
+            Self::PrefixedCall => 1,
+            Self::Call | Self::CallMemory | Self::Jump | Self::JumpMemory => 0,
+        }
+    }
+
+    /// Whether the displacement leads to a slot that holds the target's address, rather than to the target.
+    pub const fn is_through_memory(self) -> bool {
+        matches!(self, Self::CallMemory | Self::JumpMemory)
+    }
+
+    /// The switching byte of a site that is on.
+    pub const fn on(self) -> u8 {
+        match self {
+            Self::Call | Self::PrefixedCall => 0xe8,
+            Self::CallMemory | Self::JumpMemory => 0xff,
+            Self::Jump => 0xe9,
+        }
+    }
+
+    /// The switching byte of a site that is off; `None` if the form has no such role.
+    pub const fn off(self, role: Role) -> Option<u8> {
+        match (self, role) {
+            (Self::Call | Self::PrefixedCall, Role::Call) | (Self::Jump, Role::Detour) => Some(0xa9),
+            (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour) => Some(0x85),
+            (Self::Jump | Self::JumpMemory, Role::TailJump) => Some(0xc3),
+            (Self::Call | Self::PrefixedCall | Self::CallMemory, Role::TailJump | Role::Detour)
+            | (Self::Jump | Self::JumpMemory, Role::Call) => None,
+        }
+    }
+
+    /// Whether the instruction that remains when it is off reads through its displacement, so that half of one would be felt.
+    pub const fn off_reads_memory(self, role: Role) -> bool {
+        matches!((self, role), (Self::CallMemory, Role::Call) | (Self::JumpMemory, Role::Detour))
+    }
+
+    /// The whole instruction when on.
+    pub fn bytes(self, displacement: i32) -> Vec<u8> {
+        let [a, b, c, d] = displacement.to_le_bytes();
+        match self {
+            Self::Call => vec![0xe8, a, b, c, d],
+            Self::PrefixedCall => vec![0x67, 0xe8, a, b, c, d],
+            Self::CallMemory => vec![0xff, 0x15, a, b, c, d],
+            Self::Jump => vec![0xe9, a, b, c, d],
+            Self::JumpMemory => vec![0xff, 0x25, a, b, c, d],
+        }
+    }
+
+    /// The same when off, as far as its length: behind a `ret` come bytes that nobody executes.
+    pub fn off_bytes(self, role: Role, displacement: i32) -> Option<Vec<u8>> {
+        let mut bytes = self.bytes(displacement);
+        bytes[self.switch_at()] = self.off(role)?;
+        Some(bytes)
+    }
+
+    /// Where a displacement leads from an instruction at `at`.
+    pub const fn destination(self, at: CodeAddr, displacement: i32) -> CodeAddr {
+        at.offset(self.len() as isize).offset(displacement as isize)
+    }
+
+    /// The displacement that leads from an instruction at `at` to `to`; `None` if that is further than a displacement reaches.
+    pub fn displacement(self, at: CodeAddr, to: CodeAddr) -> Option<i32> {
+        displacement(at.offset(self.len() as isize), to)
+    }
+}
+
+/// The displacement that leads to `to` from an instruction that ends before `behind`.
+fn displacement(behind: CodeAddr, to: CodeAddr) -> Option<i32> {
+    i32::try_from(to.distance_from(behind)).ok()
+}
+
+/// A conditional jump. It cannot be switched by one byte; its hook has to return at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConditionalJump {
+    /// Where it is.
+    pub address: CodeAddr,
+    /// Its size in bytes: two or six.
+    pub len: usize,
+    /// Where it leads.
+    pub target: CodeAddr,
+}
+
+/// What the instruction at a site is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transfer {
+    /// One that can be switched, and is on.
+    Switchable {
+        /// Which.
+        form: Form,
+        /// Its displacement.
+        displacement: i32,
+    },
+    /// One that cannot.
+    Conditional(ConditionalJump),
+}
+
+/// What begins at `at` with `bytes`: a transfer of control that we know, whole.
+pub fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Transfer> {
+    let near = |skip: usize| Some(i32::from_le_bytes(bytes.get(skip..skip + 4)?.try_into().ok()?));
+    let switchable = |form: Form| Some(Transfer::Switchable { form, displacement: near(form.displacement_at())? });
+    let conditional = |len: usize, displacement: i32| {
+        let target = at.offset(len as isize).offset(displacement as isize);
+        Some(Transfer::Conditional(ConditionalJump { address: at, len, target }))
+    };
+    match *bytes {
+        [0xe8, ..] => switchable(Form::Call),
+        [0x67, 0xe8, ..] => switchable(Form::PrefixedCall),
+        [0xff, 0x15, ..] => switchable(Form::CallMemory),
+        [0xe9, ..] => switchable(Form::Jump),
+        [0xff, 0x25, ..] => switchable(Form::JumpMemory),
+        [0x0f, 0x80..=0x8f, ..] => conditional(6, near(2)?),
+        [0x70..=0x7f, short, ..] => conditional(2, i32::from(short as i8)),
+        _ => None,
+    }
+}
+
+/// The longest transfer that [`decode`] knows.
+pub const LONGEST: usize = 6;
+
+/// How many bytes the transfer that begins with these two has, if it can be one.
+pub fn length(first: u8, second: u8) -> Option<usize> {
+    match (first, second) {
+        (0xe8 | 0xe9, _) => Some(5),
+        (0x67, 0xe8) | (0xff, 0x15 | 0x25) | (0x0f, 0x80..=0x8f) => Some(6),
+        (0x70..=0x7f, _) => Some(2),
+        _ => None,
+    }
+}
+
+/// The longest linkage stub that [`stub_slot`] knows.
+pub const LONGEST_STUB: usize = 11;
+
+/// The slot that a linkage stub (an entry of `.plt`, `.plt.got` or `.plt.sec`) at `at` jumps through:
+/// `[endbr64] [bnd] jmp [rip + disp32]`.
+pub fn stub_slot(at: CodeAddr, bytes: &[u8]) -> Option<CodeAddr> {
+    let endbr = if bytes.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
+    let bnd = usize::from(bytes.get(endbr) == Some(&0xf2));
+    let skip = endbr + bnd;
+    match decode(at.offset(skip as isize), bytes.get(skip..)?)? {
+        Transfer::Switchable { form: Form::JumpMemory, displacement } => {
+            Some(Form::JumpMemory.destination(at.offset(skip as isize), displacement))
+        }
+        _ => None,
+    }
+}
+
+/// `ret`.
+pub const RET: u8 = 0xc3;
+
+/// `jmp +3`: the off state of the literature's calls. It skips the rest of five bytes.
+pub const SKIP_THREE: [u8; 2] = [0xeb, 0x03];
+
+/// `nop dword [rax + rax + 0]`: five bytes that do nothing.
+pub const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0x00, 0x00];
+
+/// `mov r11d, number`: the register that neither a call nor a linkage stub preserves.
+pub const fn mov_r11d(number: u32) -> [u8; 6] {
+    let [a, b, c, d] = number.to_le_bytes();
+    [0x41, 0xbb, a, b, c, d]
+}
+
+/// `jmp to`, for an instruction at `at`; `None` if it is too far.
+pub fn jump(at: CodeAddr, to: CodeAddr) -> Option<[u8; 5]> {
+    let [a, b, c, d] = Form::Jump.displacement(at, to)?.to_le_bytes();
+    Some([0xe9, a, b, c, d])
+}
+
+/// `jmp [rip + 0]` and the slot behind it, which holds `to`: a jump to anywhere.
+pub fn far_jump(to: CodeAddr) -> [u8; 14] {
+    let mut bytes = [0; 14];
+    bytes[..6].copy_from_slice(&[0xff, 0x25, 0, 0, 0, 0]);
+    bytes[6..].copy_from_slice(&(to.get() as u64).to_le_bytes());
+    bytes
+}

@@ -1,0 +1,168 @@
+//! What a foreign decoder says to every byte that is written here.
+
+use super::*;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register};
+
+const AT: CodeAddr = CodeAddr::new(0x5555_0000_1000);
+
+fn read(bytes: &[u8]) -> Instruction {
+    Decoder::with_ip(64, bytes, AT.get() as u64, DecoderOptions::NONE).decode()
+}
+
+/// Displacements with every value in every byte.
+fn displacements() -> impl Iterator<Item = i32> {
+    let bytes = (0..4).flat_map(|place| (0..=255u32).map(move |byte| (byte << (8 * place)) as i32));
+    bytes.chain([i32::MIN, i32::MAX, -1, 0x0102_0304])
+}
+
+const ROLES: [Role; 3] = [Role::Call, Role::TailJump, Role::Detour];
+
+#[test]
+fn every_form_is_the_transfer_it_is_said_to_be() {
+    for form in Form::ALL {
+        for displacement in displacements() {
+            let bytes = form.bytes(displacement);
+            let instruction = read(&bytes);
+            let expected = match form {
+                Form::Call | Form::PrefixedCall => Code::Call_rel32_64,
+                Form::CallMemory => Code::Call_rm64,
+                Form::Jump => Code::Jmp_rel32_64,
+                Form::JumpMemory => Code::Jmp_rm64,
+            };
+            assert_eq!((instruction.code(), instruction.len()), (expected, form.len()), "{form:?}");
+            let leads_to = if form.is_through_memory() {
+                assert_eq!(instruction.memory_base(), Register::RIP);
+                instruction.memory_displacement64()
+            } else {
+                instruction.near_branch_target()
+            };
+            assert_eq!(form.destination(AT, displacement).get() as u64, leads_to);
+            assert_eq!(form.displacement(AT, CodeAddr::new(leads_to as usize)), Some(displacement));
+            assert_eq!(decode(AT, &bytes), Some(Transfer::Switchable { form, displacement }));
+        }
+    }
+}
+
+#[test]
+fn what_remains_of_a_site_that_is_off_changes_nothing_but_flags() {
+    let mut factory = InstructionInfoFactory::new();
+    for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
+        for displacement in displacements() {
+            let Some(bytes) = form.off_bytes(role, displacement) else { continue };
+            let instruction = read(&bytes);
+            if role == Role::TailJump {
+                assert_eq!((instruction.code(), instruction.len()), (Code::Retnq, 1), "{form:?}");
+                continue;
+            }
+            assert_eq!(instruction.len(), form.len(), "{form:?} {role:?}");
+            assert_eq!(instruction.flow_control(), FlowControl::Next);
+            let info = factory.info(&instruction);
+            assert!(info.used_registers().iter().all(|used| used.access() == iced_x86::OpAccess::Read), "{instruction:?}");
+            assert!(info.used_memory().iter().all(|used| used.access() == iced_x86::OpAccess::Read), "{instruction:?}");
+            assert_eq!(!info.used_memory().is_empty(), form.off_reads_memory(role), "{instruction:?}");
+            match form {
+                Form::CallMemory | Form::JumpMemory => {
+                    assert_eq!(instruction.code(), Code::Test_rm32_r32);
+                    assert_eq!(instruction.memory_displacement64(), form.destination(AT, displacement).get() as u64);
+                }
+                Form::Call | Form::PrefixedCall | Form::Jump => {
+                    assert_eq!((instruction.code(), instruction.op1_kind()), (Code::Test_EAX_imm32, OpKind::Immediate32));
+                    assert_eq!(instruction.immediate32() as i32, displacement);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn both_faces_of_a_site_differ_in_its_switching_byte_alone() {
+    for (form, role) in Form::ALL.into_iter().flat_map(|form| ROLES.map(|role| (form, role))) {
+        let on = form.bytes(0x0102_0304);
+        let Some(off) = form.off_bytes(role, 0x0102_0304) else { continue };
+        let differ: Vec<usize> = (0..on.len()).filter(|&i| on[i] != off[i]).collect();
+        assert_eq!(differ, [form.switch_at()]);
+        assert_eq!((on[form.switch_at()], Some(off[form.switch_at()])), (form.on(), form.off(role)));
+    }
+}
+
+/// Every two bytes that an instruction can begin with.
+#[test]
+fn nothing_else_is_taken_for_a_transfer() {
+    for (first, second) in (0..=255u8).flat_map(|first| (0..=255u8).map(move |second| (first, second))) {
+        let bytes = [first, second, 0x10, 0x20, 0x30, 0x40, 0x50, 0x60];
+        let instruction = read(&bytes);
+        let known = decode(AT, &bytes);
+        let expected = match instruction.code() {
+            Code::Call_rel32_64 if instruction.len() == 5 => Some(Form::Call),
+            Code::Call_rel32_64 if first == 0x67 => Some(Form::PrefixedCall),
+            Code::Jmp_rel32_64 if instruction.len() == 5 => Some(Form::Jump),
+            Code::Call_rm64 if instruction.memory_base() == Register::RIP && instruction.len() == 6 => Some(Form::CallMemory),
+            Code::Jmp_rm64 if instruction.memory_base() == Register::RIP && instruction.len() == 6 => Some(Form::JumpMemory),
+            _ => None,
+        };
+        match known {
+            Some(Transfer::Switchable { form, .. }) => {
+                assert_eq!((Some(form), Some(form.len())), (expected, length(first, second)), "{first:02x} {second:02x}");
+            }
+            Some(Transfer::Conditional(jump)) => {
+                assert!(instruction.is_jcc_short_or_near(), "{first:02x} {second:02x} is {instruction:?}");
+                assert_eq!((jump.len, Some(jump.len)), (instruction.len(), length(first, second)));
+                assert_eq!(jump.target.get() as u64, instruction.near_branch_target());
+            }
+            None => {
+                assert_eq!((expected, length(first, second)), (None, None), "{first:02x} {second:02x} is {instruction:?}");
+                // A condition with a prefix is one that we do not have to know.
+                assert!(!instruction.is_jcc_short_or_near() || matches!(first, 0x26..=0x67 | 0xf0..=0xf3), "{instruction:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_instruction_that_is_cut_off_is_unknown() {
+    for form in Form::ALL {
+        let bytes = form.bytes(7);
+        assert!((0..form.len()).all(|len| decode(AT, &bytes[..len]).is_none()), "{form:?}");
+    }
+    assert_eq!((decode(AT, &[0x74]), decode(AT, &[0x0f, 0x84, 0, 0, 0])), (None, None));
+}
+
+#[test]
+fn linkage_stubs_of_every_kind_name_their_slot() {
+    let prefixes: [&[u8]; 4] = [&[], &[0xf2], &[0xf3, 0x0f, 0x1e, 0xfa], &[0xf3, 0x0f, 0x1e, 0xfa, 0xf2]];
+    for prefix in prefixes {
+        for displacement in displacements() {
+            let bytes = [prefix, &Form::JumpMemory.bytes(displacement)].concat();
+            assert!(bytes.len() <= LONGEST_STUB);
+            let mut decoder = Decoder::with_ip(64, &bytes, AT.get() as u64, DecoderOptions::NONE);
+            let jump = decoder.iter().last().unwrap();
+            assert_eq!(jump.code(), Code::Jmp_rm64);
+            assert_eq!(stub_slot(AT, &bytes).map(|slot| slot.get() as u64), Some(jump.memory_displacement64()));
+            assert_eq!(stub_slot(AT, &bytes[..bytes.len() - 1]), None);
+        }
+    }
+    // A push and a jump to the resolver, a jump elsewhere, nothing.
+    for other in [&[0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0, 0x90][..], &[0xe9, 0, 0, 0, 0], &[]] {
+        assert_eq!(stub_slot(AT, other), None);
+    }
+}
+
+#[test]
+fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
+    for number in displacements() {
+        let mov = read(&mov_r11d(number as u32));
+        assert_eq!((mov.code(), mov.op0_register(), mov.immediate32() as i32), (Code::Mov_r32_imm32, Register::R11D, number));
+        let to = AT.offset(5).offset(number as isize);
+        let near = read(&jump(AT, to).unwrap());
+        assert_eq!((near.code(), near.near_branch_target()), (Code::Jmp_rel32_64, to.get() as u64));
+    }
+    assert_eq!((jump(AT, AT.offset(5 + (1 << 31))), jump(AT, AT.offset(5 - 1 - (1 << 31)))), (None, None));
+    let far = far_jump(CodeAddr::new(0x7fff_1234_5678));
+    let jump = read(&far);
+    assert_eq!((jump.code(), jump.len(), jump.memory_displacement64()), (Code::Jmp_rm64, 6, AT.get() as u64 + 6));
+    assert_eq!(u64::from_le_bytes(far[6..].try_into().unwrap()), 0x7fff_1234_5678);
+    assert_eq!(read(&[RET]).code(), Code::Retnq);
+    assert_eq!((read(&NOP5).code(), read(&NOP5).len()), (Code::Nop_rm32, 5));
+    let skip = read(&SKIP_THREE);
+    assert_eq!((skip.code(), skip.near_branch_target()), (Code::Jmp_rel8_64, AT.get() as u64 + 5));
+}

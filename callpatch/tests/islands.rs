@@ -1,0 +1,163 @@
+//! Islands near a module, also where its surroundings are crowded.
+#![allow(unsafe_code)]
+
+mod support;
+
+use callpatch::{Form, IslandError, Islands, Role, x86};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use support::Function;
+use wordpatch::os::maps;
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::{Barrier, CodeAddr, CodeMemory, Policy};
+
+fn is_near(a: CodeAddr, b: CodeAddr) -> bool {
+    i32::try_from(a.distance_from(b)).is_ok()
+}
+
+/// One test at a time: each wants the address space for itself.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn a_site_is_led_over_an_island_to_a_place_out_of_reach() {
+    let _alone = alone();
+    let function = Function::new(Form::Call, Role::Call, 512);
+    let policy = Policy::new().unwrap();
+    let mut site = function.adopt(&policy);
+    // A hook further away than any displacement: mov eax, r11d; ret.
+    let far = site.address().offset(-(8 << 30)).align_down(PAGE);
+    let mut hook = (0..64).find_map(|n| CodeMemory::at(far.offset(n << 30), PAGE).ok()).expect("somewhere is free");
+    hook.write(0, &[0x44, 0x89, 0xd8, 0xc3]);
+    let mut islands = Islands::near(site.address()..site.address().offset(5)).unwrap();
+    let stub = islands.numbered(77, hook.base()).unwrap();
+    // SAFETY: (1) the stub leads to a function that returns r11d; (2) the function lives.
+    unsafe { site.retarget(stub.address(), &policy) }.unwrap();
+    assert_eq!(function.call(), if is_near(hook.base(), stub.address()) { unreachable!("near") } else { 77 });
+    // A hook that is near is jumped to directly.
+    let near = islands.numbered(78, function.target(1)).unwrap();
+    // SAFETY: as above.
+    unsafe { site.retarget(near.address(), &policy) }.unwrap();
+    assert_eq!(function.call(), 3);
+}
+
+#[test]
+fn stubs_of_a_loaded_module_lie_near_all_of_it() {
+    let _alone = alone();
+    let here = CodeAddr::new(is_near as *const () as usize);
+    let mappings = maps::mappings().unwrap();
+    let path = &maps::mapping_at(here).unwrap().unwrap().path;
+    let of_module = || mappings.iter().filter(|mapping| mapping.path == *path);
+    let module = of_module().map(|m| m.start).min().unwrap()..of_module().map(|m| m.end).max().unwrap();
+    let mut islands = Islands::near(module.clone()).unwrap();
+    assert!(islands.is_empty());
+    for number in 0..20_000 {
+        let stub = islands.numbered(number, here).unwrap().address();
+        assert!(is_near(stub, module.start) && is_near(module.end, stub) && stub.within(16) == 0);
+    }
+    assert!(islands.len() < 20_000 * 32 + (1 << 20), "{} bytes", islands.len());
+    assert!(islands.reach().contains(&here));
+}
+
+#[test]
+fn a_place_is_used_again_only_behind_a_barrier() {
+    let _alone = alone();
+    let module = CodeMemory::new(PAGE).unwrap();
+    let mut islands = Islands::near(module.base()..module.base().offset(PAGE as isize)).unwrap();
+    let ret = |_: CodeAddr| vec![x86::RET];
+    let first = islands.stub(1, ret).unwrap();
+    let place = first.address();
+    // SAFETY: (1) nobody was ever led there.
+    unsafe { islands.give_back(first) };
+    assert_ne!(islands.stub(1, ret).unwrap().address(), place);
+    assert_eq!(islands.reclaim(Barrier::best().unwrap()).unwrap(), 1);
+    assert_ne!(islands.stub(17, ret).unwrap().address(), place, "another room");
+    assert_eq!(islands.stub(16, ret).unwrap().address(), place);
+    assert_eq!((islands.ret().unwrap(), islands.reclaim(Barrier::best().unwrap()).unwrap()), (islands.ret().unwrap(), 0));
+    let too_long = islands.stub(1 << 20, ret);
+    assert!(matches!(too_long, Err(IslandError::StubTooLong { .. })));
+}
+
+/// Reserves everything that is free in a range, and gives it back when dropped.
+struct Crowd(Vec<(CodeAddr, usize)>);
+
+impl Crowd {
+    fn new(start: usize, end: usize) -> Self {
+        let mut crowd = Self(Vec::new());
+        let mut at = start;
+        let mappings = maps::mappings().unwrap();
+        let edges = mappings.iter().map(|m| (m.start.get(), m.end.get())).chain([(usize::MAX, usize::MAX)]);
+        for (taken, free_again) in edges {
+            let until = taken.min(end);
+            if until > at {
+                crowd.reserve(at, until - at);
+            }
+            at = at.max(free_again);
+        }
+        crowd
+    }
+
+    fn reserve(&mut self, at: usize, len: usize) {
+        // SAFETY: (1) not `Place::Over`.
+        match unsafe { pages::map_private(Place::Free(CodeAddr::new(at)), len, Protection::None) } {
+            Ok(at) => self.0.push((at, len)),
+            // Something came in between: what is larger than an island is taken in halves.
+            Err(_) if len > PAGE => {
+                let half = (len / 2) & !(PAGE - 1);
+                self.reserve(at, half);
+                self.reserve(at + half, len - half);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for &(at, len) in &self.0 {
+            // SAFETY: (1) reserved above, and used by nobody.
+            let _ = unsafe { pages::unmap(at, len) };
+        }
+    }
+}
+
+#[test]
+fn a_module_in_a_crowd_is_refused_by_name_and_others_are_not() {
+    let _alone = alone();
+    // Far from everything, so that nothing else of this process needs the space meanwhile.
+    let lonely = CodeAddr::new(0x1000_0000_0000);
+    let module = CodeMemory::at(lonely, PAGE).unwrap();
+    let range = module.base()..module.base().offset(PAGE as isize);
+    let reach = Islands::near(range.clone()).unwrap().reach();
+    let crowd = Crowd::new(reach.start.get(), reach.end.get());
+    let refused = Islands::near(range.clone()).unwrap().ret().unwrap_err();
+    assert_eq!(refused, IslandError::Crowded { module: range.clone(), reach, len: 16 * PAGE });
+    let message = refused.to_string();
+    assert!(message.contains("0x100000000000-0x100000001000") && !message.contains('\n'), "{message}");
+    let elsewhere = CodeMemory::new(PAGE).unwrap();
+    Islands::near(elsewhere.base()..elsewhere.base().offset(PAGE as isize)).unwrap().ret().unwrap();
+    drop(crowd);
+    Islands::near(range).unwrap().ret().unwrap();
+}
+
+#[test]
+fn the_last_free_place_in_a_crowd_is_found() {
+    let _alone = alone();
+    let module = CodeMemory::at(CodeAddr::new(0x2000_0000_0000), PAGE).unwrap();
+    let range = module.base()..module.base().offset(PAGE as isize);
+    let reach = Islands::near(range.clone()).unwrap().reach();
+    let hole = reach.start.get() + 0x1234_5000..reach.start.get() + 0x1234_5000 + 16 * PAGE;
+    let _below = Crowd::new(reach.start.get(), hole.start);
+    let _above = Crowd::new(hole.end, reach.end.get());
+    let mut islands = Islands::near(range).unwrap();
+    assert!(hole.contains(&islands.ret().unwrap().get()));
+}
+
+#[test]
+fn a_module_larger_than_a_displacement_is_refused() {
+    let _alone = alone();
+    let start = CodeAddr::new(0x1000_0000);
+    let refused = Islands::near(start..start.offset(3 << 30)).unwrap_err();
+    assert!(matches!(refused, IslandError::TooLarge(_)), "{refused}");
+}

@@ -1,0 +1,206 @@
+//! Sites switched and retargeted while others execute them, under every adversary; short here, as long as one likes with
+//! `CALLPATCH_STORM_TOGGLES`. Every mixture of two displacements has a landing pad of its own, so no tear goes unseen.
+#![allow(unsafe_code)]
+
+mod support;
+
+use callpatch::{CallSite, Destination, Islands, Role, Strategy, Survey, Switch, x86::Form};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Function, kinds, skip};
+use tmax::storm::{Adversary, Budget, Face, Outcome, Placement, Shape, Storm, Tally, Target};
+use wordpatch::live::Width;
+use wordpatch::{CodeAddr, FetchOrder, Granule, Policy};
+
+/// Toggles in each cell.
+fn toggles(short: u64) -> u64 {
+    std::env::var("CALLPATCH_STORM_TOGGLES").ok().and_then(|number| number.parse().ok()).unwrap_or(short)
+}
+
+/// The conditions of a storm; none, said aloud, where nobody could be executing meanwhile.
+fn storm() -> Option<Storm> {
+    Storm::new().map_err(|reason| skip(&reason.to_string())).ok()
+}
+
+fn adversaries() -> impl Iterator<Item = Adversary> {
+    Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible())
+}
+
+fn page_crossings() -> impl Iterator<Item = Placement> {
+    (1..Shape::Call.len()).map(|before| Placement::Astride { boundary: 4096, before })
+}
+
+fn target(place: Placement) -> Target {
+    Target::new(Shape::Call, place).unwrap()
+}
+
+/// Where the call of a face leads.
+fn pad(target: &Target, face: Face) -> CodeAddr {
+    let displacement = i32::from_le_bytes(Shape::Call.bytes(face)[1..].try_into().unwrap());
+    Form::Call.destination(target.word_at(), displacement)
+}
+
+fn adopt(target: &Target, survey: &mut Survey) -> CallSite {
+    let hook = Destination::Code(pad(target, Face::Old));
+    // SAFETY: (1) to (4): the target outlives the site and writes to itself only between storms; (5) its pads are functions.
+    unsafe { survey.adopt(target.word_at(), Role::Call, |to| to == hook) }.unwrap()
+}
+
+/// Fails if anything but `expected` was executed, and tells what was done.
+fn require(name: &str, tally: &Tally, expected: &[Outcome]) {
+    let executions = tally.log.executions();
+    println!("{name}: {} toggles beside {executions} executions, {} torn", tally.counted, tally.torn);
+    assert_eq!((tally.torn, tally.log.wrong()), (0, 0), "{name}: {:?} {:?}", tally.log.torn, tally.log.strays);
+    assert!(tally.counted > 0 && executions > tally.counted, "{name}: nobody executed");
+    for outcome in [Outcome::Old, Outcome::New, Outcome::Off] {
+        assert_eq!(tally.log.count(outcome) > 0, expected.contains(&outcome), "{name}: {outcome:?}");
+    }
+}
+
+#[test]
+fn one_byte_is_never_torn_at_any_offset_and_across_pages() {
+    let Some(storm) = storm() else { return };
+    let mut survey = Survey::new(Policy::new().unwrap()).unwrap();
+    let mut total = Tally::default();
+    for adversary in adversaries() {
+        for place in (0..64).map(Placement::InLine).chain(page_crossings()) {
+            let target = target(place);
+            let site = adopt(&target, &mut survey);
+            let switch = |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
+            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(300)), switch).unwrap();
+            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
+            total.add(&tally);
+        }
+    }
+    require("one byte", &total, &[Outcome::Old, Outcome::Off]);
+}
+
+/// Retargets everywhere under `policy`.
+fn retargets(name: &str, policy: Policy, short: u64) {
+    let Some(storm) = storm() else { return };
+    let mut survey = Survey::new(policy).unwrap();
+    let mut total = Tally::default();
+    for adversary in adversaries() {
+        for place in (0..64).step_by(if short < 50 { 3 } else { 1 }).map(Placement::InLine).chain(page_crossings()) {
+            let target = target(place);
+            let mut site = adopt(&target, &mut survey);
+            let retarget = |face| {
+                // SAFETY: (1) a pad is a function; (2) the target lives.
+                unsafe { site.retarget(pad(&target, face), &policy) }.unwrap();
+            };
+            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(short)), retarget).unwrap();
+            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?}", tally.log.torn);
+            total.add(&tally);
+        }
+    }
+    require(name, &total, &[Outcome::Old, Outcome::New, Outcome::Off]);
+}
+
+#[test]
+fn a_call_that_is_retargeted_is_never_torn_at_any_offset_and_across_pages() {
+    retargets("retarget", Policy::new().unwrap(), 60);
+}
+
+#[test]
+fn with_both_barriers_neither() {
+    retargets("retarget, any order", Policy { order: FetchOrder::Any, ..Policy::new().unwrap() }, 20);
+}
+
+#[test]
+fn a_batch_of_calls_is_never_torn() {
+    let Some(storm) = storm() else { return };
+    let policy = Policy::new().unwrap();
+    let mut survey = Survey::new(policy).unwrap();
+    let targets: Vec<Target> = (0..64).step_by(5).map(Placement::InLine).chain(page_crossings()).map(target).collect();
+    let mut sites: Vec<CallSite> = targets.iter().map(|target| adopt(target, &mut survey)).collect();
+    let mut total = Tally::default();
+    for adversary in adversaries() {
+        let retarget = |face| {
+            let mut batch = callpatch::Retarget::new(policy);
+            for (site, target) in sites.iter_mut().zip(&targets) {
+                // SAFETY: (1) a pad is a function; (2) the targets live.
+                unsafe { batch.push(site, pad(target, face)) }.unwrap();
+            }
+            batch.commit().unwrap();
+        };
+        let targets: Vec<&Target> = targets.iter().collect();
+        total.add(&storm.clone().adversary(adversary).run_all(&targets, Budget::toggles(toggles(150)), retarget).unwrap());
+    }
+    require("batch", &total, &[Outcome::Old, Outcome::New, Outcome::Off]);
+}
+
+#[test]
+fn without_the_barrier_the_same_harness_reports_tears() {
+    let Some(storm) = storm() else { return };
+    let storm = storm.adversary(if Adversary::FlushBack.is_possible() { Adversary::FlushBack } else { Adversary::DirtyBack });
+    let tears = (2..Shape::Call.len()).map(|before| {
+        let target = target(Placement::Astride { boundary: 64, before });
+        let budget = Budget::toggles(2_000_000).until_torn(1);
+        let hasty = |face| {
+            target.store(0, Width::One, 0xa9);
+            for at in (1..5).rev() {
+                target.store(at, Width::One, target.image(face, at));
+            }
+            target.store(0, Width::One, 0xe8);
+        };
+        storm.run(&target, budget, hasty).unwrap().torn
+    });
+    assert!(tears.sum::<u64>() > 0, "nothing was torn without a barrier: the storms prove nothing on this machine");
+}
+
+#[test]
+fn the_literatures_calls_are_never_torn_on_the_documented_granule() {
+    let Some(storm) = storm() else { return };
+    let policy = Policy { granule: Granule::QUADWORD, ..Policy::new().unwrap() };
+    let mut total = Tally::default();
+    for adversary in adversaries() {
+        for place in (0..64).step_by(3).map(Placement::InLine).chain(page_crossings()) {
+            let target = target(place);
+            let at = target.word_at();
+            let mut islands = Islands::near(at..at.offset(5)).unwrap();
+            let ret = islands.ret().unwrap();
+            let mut survey = Survey::new(policy).unwrap().with_strategy(Strategy::Paper { ret });
+            let site = adopt(&target, &mut survey);
+            let switch = |face| site.set(if face == Face::New { Switch::Off } else { Switch::On }).unwrap();
+            let tally = storm.clone().adversary(adversary).run(&target, Budget::toggles(toggles(150)), switch).unwrap();
+            assert_eq!(tally.log.wrong(), 0, "{place:?} {adversary:?}: {:?} {:?}", tally.log.torn, tally.log.strays);
+            total.add(&tally);
+        }
+    }
+    require("the literature's", &total, &[Outcome::Old, Outcome::Off]);
+}
+
+/// Switches and retargets a function of every form while a thread runs it; what that thread saw. These have no pads for mixtures: a
+/// tear ends the test by a fault.
+#[test]
+fn every_form_is_switched_and_retargeted_beside_a_thread_that_runs_it() {
+    let policy = Policy::new().unwrap();
+    let mut survey = Survey::new(policy).unwrap();
+    for (form, role) in kinds() {
+        for at in [512, 570, 572, 573, 575, 639] {
+            let function = &Function::new(form, role, at);
+            let mut site = function.adopt_by(&mut survey);
+            let over = &AtomicBool::new(false);
+            let seen = std::thread::scope(|scope| {
+                let executer = scope.spawn(move || {
+                    let (entry, mut seen) = (function.entry(), BTreeSet::new());
+                    while !over.load(Ordering::Relaxed) {
+                        seen.extend((0..64).map(|_| entry()));
+                    }
+                    seen
+                });
+                for round in 0..toggles(300) as usize {
+                    site.set(Switch::Off).unwrap();
+                    site.set(Switch::On).unwrap();
+                    if round % 8 == 0 {
+                        // SAFETY: (1) a hook of the function's own, or its slot; (2) the function lives.
+                        unsafe { site.retarget(function.target(round / 8 % 2), &policy) }.unwrap();
+                    }
+                }
+                over.store(true, Ordering::Relaxed);
+                executer.join().unwrap()
+            });
+            assert!(seen.is_subset(&[1, 2, 3].into()), "{form:?} {role:?} at {at}: {seen:?}");
+        }
+    }
+}
