@@ -16,6 +16,8 @@
 //! | `Retired` | off | the agent: [`Act::Rearm`] to `On`; the user: [`Act::Disable`] to `Off` |
 //! | `Off` | off | the user: [`Act::Enable`] to `On` |
 //!
+//! In every state the agent may change what on and off mean, and then has it carried out anew by [`Act::Renew`].
+//!
 //! Every arming begins a new *term*. A hook retires the term that it counted in, so that one which comes late does not retire
 //! the next. The model runs through every interleaving of these acts, and shows what becomes of a probe without the rule, and without
 //! terms.
@@ -53,6 +55,18 @@ impl State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term(u32);
 
+impl Term {
+    /// Its number, for records that must tell terms apart.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// The term of that number.
+    pub const fn of_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
 /// What an actor wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Act {
@@ -64,6 +78,8 @@ pub enum Act {
     Retire(Term),
     /// The agent begins a new term.
     Rearm,
+    /// The agent has changed what the state means: it is carried out anew, in a new term.
+    Renew,
 }
 
 /// What came of an act.
@@ -120,6 +136,8 @@ impl Word {
     fn after(self, act: Act) -> Option<Self> {
         let (state, begins) = match (self.state(), act) {
             (State::Off, Act::Enable) | (State::Retired, Act::Rearm) => (State::On, true),
+            // A new term, so that whoever carries out the old word finds another when he looks again.
+            (state, Act::Renew) => (state, true),
             (State::On | State::Retired, Act::Disable) => (State::Off, false),
             (State::On, Act::Retire(term)) if term == self.term() => (State::Retired, false),
             (State::Off, Act::Disable | Act::Retire(_) | Act::Rearm)
@@ -299,6 +317,9 @@ mod tests {
             (State::Off, Act::Disable, None),
             (State::Off, Act::Rearm, None),
             (State::Off, Act::Retire(Term(0)), None),
+            (State::On, Act::Renew, Some(State::On)),
+            (State::Retired, Act::Renew, Some(State::Retired)),
+            (State::Off, Act::Renew, Some(State::Off)),
         ];
         for (from, act, to) in table {
             let custody = Custody::new(from);

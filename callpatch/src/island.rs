@@ -18,6 +18,7 @@ use crate::error::IslandError;
 use crate::reach::Reach;
 use crate::x86;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::{OsError, maps, pages::PAGE};
 use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
@@ -40,6 +41,56 @@ pub struct Islands {
     given_back: Vec<Stub>,
     free: Vec<Stub>,
     ret: Option<CodeAddr>,
+    slots: Option<Slots>,
+}
+
+/// A page of slots that is not used up: its distance to where it is written, and what is left of it.
+#[derive(Debug)]
+struct Slots {
+    next: CodeAddr,
+    end: CodeAddr,
+    alias: isize,
+}
+
+/// Eight bytes within reach of a module that hold the address of code: what a jump or a call through memory is led by.
+///
+/// Slots lie on pages of their own: a store beside code makes every core that executes it start over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    address: CodeAddr,
+    alias: isize,
+}
+
+impl Slot {
+    /// Where instructions read it.
+    pub fn address(self) -> CodeAddr {
+        self.address
+    }
+
+    fn cell<'s>(self) -> &'s AtomicU64 {
+        let cell = self.address.offset(self.alias).get() as *const AtomicU64;
+        // SAFETY: (1) an aligned cell in an island's writable mapping, by construction in `Islands::slot`; (2) the owner of a
+        // slot keeps its islands.
+        unsafe { &*cell }
+    }
+
+    /// Leads there from now on whoever reads it. One store of an aligned word: nobody sees half of one.
+    #[inline]
+    pub fn lead_to(self, code: CodeAddr) {
+        self.cell().store(code.get() as u64, Ordering::Release);
+    }
+
+    /// Holds a number from now on, for stubs that load one.
+    #[inline]
+    pub fn hold(self, number: u64) {
+        self.cell().store(number, Ordering::Release);
+    }
+
+    /// Where it leads.
+    #[inline]
+    pub fn target(self) -> CodeAddr {
+        CodeAddr::new(self.cell().load(Ordering::Relaxed) as usize)
+    }
 }
 
 /// Code memory, filled from its beginning.
@@ -68,7 +119,7 @@ impl Islands {
     /// For the module that lies at these addresses. Nothing is mapped before the first stub.
     pub fn near(module: Range<CodeAddr>) -> Result<Self, IslandError> {
         let reach = Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
-        Ok(Self { reach, module, islands: Vec::new(), given_back: Vec::new(), free: Vec::new(), ret: None })
+        Ok(Self { reach, module, islands: Vec::new(), given_back: Vec::new(), free: Vec::new(), ret: None, slots: None })
     }
 
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
@@ -95,6 +146,35 @@ impl Islands {
                 None => [&mov[..], &x86::far_jump(to)].concat(),
             }
         })
+    }
+
+    /// A new slot, which leads to `code`. It is there as long as the islands are.
+    pub fn slot(&mut self, code: CodeAddr) -> Result<Slot, IslandError> {
+        if self.slots.as_ref().is_none_or(|slots| slots.next == slots.end) {
+            let (start, alias) = self.page()?;
+            self.slots = Some(Slots { next: start, end: start.offset(PAGE as isize), alias });
+        }
+        let Some(slots) = &mut self.slots else { unreachable!("made above") };
+        let slot = Slot { address: slots.next, alias: slots.alias };
+        slots.next = slots.next.offset(8);
+        slot.lead_to(code);
+        Ok(slot)
+    }
+
+    /// A page of zeroes on an island, and its distance to where it is written.
+    fn page(&mut self) -> Result<(CodeAddr, isize), IslandError> {
+        let pad = |used: usize| used.next_multiple_of(PAGE) - used;
+        if let Some(island) = self.islands.last_mut() {
+            // What is skipped is lost: less than a page for every page of slots.
+            let _ = island.cut_off(pad(island.used));
+        }
+        let start = self.place(PAGE)?.address;
+        let island = self.islands.iter_mut().find(|island| island.holds(start));
+        let Some(island) = island else { unreachable!("places lie on islands") };
+        let offset = start.distance_from(island.memory.base()) as usize;
+        // Written at once, so that a forked child gets the page.
+        island.memory.write(offset, &[0; PAGE]);
+        Ok((start, island.memory.writable(offset).distance_from(start)))
     }
 
     /// A `ret` that is shared by all who need one.

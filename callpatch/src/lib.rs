@@ -54,7 +54,7 @@ pub mod x86;
 pub use custody::{Act, Begun, Carrier, Custody, State, Term, Verdict};
 pub use destination::Destination;
 pub use error::{AdoptError, Broken, IslandError, RetargetError, SetError};
-pub use island::{Islands, Stub};
+pub use island::{Islands, Slot, Stub};
 pub use reach::Reach;
 pub use retarget::{Retarget, Retargeted};
 pub use site::{CallSite, Switched, set_all};

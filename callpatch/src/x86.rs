@@ -241,6 +241,51 @@ pub const fn mov_r11d(number: u32) -> [u8; 6] {
     [0x41, 0xbb, a, b, c, d]
 }
 
+/// `mov r10d, number`: the other one.
+pub const fn mov_r10d(number: u32) -> [u8; 6] {
+    let [a, b, c, d] = number.to_le_bytes();
+    [0x41, 0xba, a, b, c, d]
+}
+
+/// `mov r11d, [cell]`, for an instruction at `at`; `None` if the cell is too far.
+pub fn load_r11d(at: CodeAddr, cell: CodeAddr) -> Option<[u8; 7]> {
+    let [a, b, c, d] = displacement(at.offset(7), cell)?.to_le_bytes();
+    Some([0x44, 0x8b, 0x1d, a, b, c, d])
+}
+
+/// A counter in line, which goes on behind itself where it does not apply:
+///
+/// ```text
+///   mov  r9, fs:[thread]          a variable of the thread: a pointer
+///   test r9, r9 ; jz behind
+///   cmp  rdi, [r9 + key]          is it what is counted here?
+///   jne  behind
+///   inc  qword [r9 + count]
+///   ret
+///   behind:
+/// ```
+pub fn counter(thread: i32, key: i32, count: i32) -> Vec<u8> {
+    const TEST: usize = 9;
+    const COMPARE: usize = TEST + 3 + 2;
+    const END: usize = COMPARE + 7 + 2 + 7 + 1;
+    let mut bytes = Vec::with_capacity(END);
+    bytes.extend([0x64, 0x4c, 0x8b, 0x0c, 0x25]);
+    bytes.extend(thread.to_le_bytes());
+    bytes.extend([0x4d, 0x85, 0xc9, 0x74, (END - COMPARE) as u8]);
+    bytes.extend([0x49, 0x3b, 0xb9]);
+    bytes.extend(key.to_le_bytes());
+    bytes.extend([0x75, (END - COMPARE - 9) as u8, 0x49, 0xff, 0x81]);
+    bytes.extend(count.to_le_bytes());
+    bytes.push(RET);
+    bytes
+}
+
+/// `jmp [slot]`, for an instruction at `at`; `None` if the slot is too far.
+pub fn jump_through(at: CodeAddr, slot: CodeAddr) -> Option<[u8; 6]> {
+    let [a, b, c, d] = Form::JumpMemory.displacement(at, slot)?.to_le_bytes();
+    Some([0xff, 0x25, a, b, c, d])
+}
+
 /// `jmp to`, for an instruction at `at`; `None` if it is too far.
 pub fn jump(at: CodeAddr, to: CodeAddr) -> Option<[u8; 5]> {
     let [a, b, c, d] = Form::Jump.displacement(at, to)?.to_le_bytes();

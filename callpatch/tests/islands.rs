@@ -3,7 +3,7 @@
 
 mod support;
 
-use callpatch::{Form, IslandError, Islands, Role, x86};
+use callpatch::{Form, IslandError, Islands, Role, Slot, x86};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use support::Function;
 use wordpatch::os::maps;
@@ -58,6 +58,28 @@ fn stubs_of_a_loaded_module_lie_near_all_of_it() {
     }
     assert!(islands.len() < 20_000 * 32 + (1 << 20), "{} bytes", islands.len());
     assert!(islands.reach().contains(&here));
+}
+
+#[test]
+fn a_slot_leads_a_call_through_memory_elsewhere_by_one_store() {
+    let _alone = alone();
+    let function = Function::new(Form::CallMemory, Role::Call, 512);
+    let policy = Policy::new().unwrap();
+    let mut site = function.adopt(&policy);
+    let mut islands = Islands::near(site.address()..site.address().offset(6)).unwrap();
+    let slots: Vec<Slot> = (0..1500).map(|_| islands.slot(function.hook(0)).unwrap()).collect();
+    let distinct: std::collections::BTreeSet<CodeAddr> = slots.iter().map(|slot| slot.address()).collect();
+    assert!(distinct.len() == slots.len() && distinct.iter().all(|at| at.within(8) == 0 && is_near(*at, site.address())));
+    let slot = slots[700];
+    // SAFETY: (1) the slot holds the address of a function; (2) the function lives.
+    unsafe { site.retarget(slot.address(), &policy) }.unwrap();
+    let before = function.call();
+    slot.lead_to(function.hook(1));
+    assert_eq!((slot.target(), function.call()), (function.hook(1), 3));
+    assert_ne!(before, 3);
+    // Stubs that come later lie elsewhere.
+    let stub = islands.numbered(1, function.hook(0)).unwrap().address();
+    assert!(!distinct.contains(&stub) && slot.target() == function.hook(1));
 }
 
 #[test]

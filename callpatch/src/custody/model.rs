@@ -14,6 +14,8 @@ enum Wish {
     Enable,
     Disable,
     Rearm,
+    /// After having changed what the state means.
+    Renew,
     /// Of the term that the hook finds when it begins.
     Retire,
 }
@@ -54,6 +56,10 @@ enum Rule {
 struct World {
     word: Word,
     sites: [Switch; SITES],
+    /// What the state means: counted up by the agent before it renews.
+    meaning: u8,
+    /// The meaning that each site was stored with.
+    stored: [u8; SITES],
     actors: Vec<Actor>,
     /// Retirements of a term in which no hook had begun.
     untimely: bool,
@@ -62,7 +68,7 @@ struct World {
 impl World {
     fn new(state: State, programs: &[&'static [Wish]]) -> Self {
         let actors = programs.iter().map(|wishes| Actor { wishes, at: At::Begin }).collect();
-        Self { word: Word::new(state), sites: [state.switch(); SITES], actors, untimely: false }
+        Self { word: Word::new(state), sites: [state.switch(); SITES], meaning: 0, stored: [0; SITES], actors, untimely: false }
     }
 
     fn is_over(&self) -> bool {
@@ -81,6 +87,10 @@ impl World {
                     Wish::Enable => Act::Enable,
                     Wish::Disable => Act::Disable,
                     Wish::Rearm => Act::Rearm,
+                    Wish::Renew => {
+                        next.meaning += 1;
+                        Act::Renew
+                    }
                     Wish::Retire => Act::Retire(self.word.term()),
                 });
             }
@@ -106,6 +116,7 @@ impl World {
             }
             At::Store(site, word) => {
                 next.sites[site] = word.state().switch();
+                next.stored[site] = self.meaning;
                 actor.at = if site + 1 < SITES { At::Store(site + 1, word) } else { At::LayDown(word) };
             }
             At::LayDown(word) => match rule {
@@ -129,6 +140,7 @@ impl World {
             Some(Wish::Enable) if state == State::Off => Some("the user's last word was on"),
             _ if on && self.sites.contains(&Switch::Off) => Some("a probe was lost: armed, and a site is off"),
             _ if !on && self.sites.contains(&Switch::On) => Some("a probe was left on"),
+            _ if self.stored.iter().any(|&stored| stored != self.meaning) => Some("a site was stored with an old meaning"),
             _ => self.untimely.then_some("a term was retired in which nobody had counted"),
         }
     }
@@ -153,13 +165,14 @@ fn explore(start: World, user: &[Wish], rule: Rule) -> Result<usize, &'static st
 
 const HOOK: &[Wish] = &[Wish::Retire];
 const AGENT: &[Wish] = &[Wish::Rearm, Wish::Rearm];
+const PLANNER: &[Wish] = &[Wish::Renew, Wish::Rearm, Wish::Renew];
 const USERS: [&[Wish]; 5] =
     [&[], &[Wish::Disable], &[Wish::Enable], &[Wish::Disable, Wish::Enable], &[Wish::Enable, Wish::Disable]];
 
 /// All scenarios: a user, an agent, and two hooks that retire at the same time or one that does so twice.
 fn scenarios() -> impl Iterator<Item = (World, &'static [Wish])> {
     let states = [State::On, State::Retired, State::Off];
-    let crews: [&[&'static [Wish]]; 2] = [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT]];
+    let crews: [&[&'static [Wish]]; 3] = [&[HOOK, HOOK, AGENT], &[&[Wish::Retire, Wish::Retire], AGENT], &[HOOK, PLANNER]];
     states.into_iter().flat_map(move |state| {
         USERS
             .into_iter()

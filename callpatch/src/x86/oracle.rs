@@ -152,6 +152,20 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
     for number in displacements() {
         let mov = read(&mov_r11d(number as u32));
         assert_eq!((mov.code(), mov.op0_register(), mov.immediate32() as i32), (Code::Mov_r32_imm32, Register::R11D, number));
+        let other = read(&mov_r10d(number as u32));
+        assert_eq!(
+            (other.code(), other.op0_register(), other.immediate32() as i32),
+            (Code::Mov_r32_imm32, Register::R10D, number)
+        );
+        let cell = AT.offset(7).offset(number as isize);
+        let load = read(&load_r11d(AT, cell).unwrap());
+        assert_eq!(
+            (load.code(), load.op0_register(), load.memory_displacement64()),
+            (Code::Mov_r32_rm32, Register::R11D, cell.get() as u64)
+        );
+        let slot = AT.offset(6).offset(number as isize);
+        let through = read(&jump_through(AT, slot).unwrap());
+        assert_eq!((through.code(), through.memory_displacement64()), (Code::Jmp_rm64, slot.get() as u64));
         let to = AT.offset(5).offset(number as isize);
         let near = read(&jump(AT, to).unwrap());
         assert_eq!((near.code(), near.near_branch_target()), (Code::Jmp_rel32_64, to.get() as u64));
@@ -165,4 +179,32 @@ fn what_stubs_are_made_of_is_what_it_is_said_to_be() {
     assert_eq!((read(&NOP5).code(), read(&NOP5).len()), (Code::Nop_rm32, 5));
     let skip = read(&SKIP_THREE);
     assert_eq!((skip.code(), skip.near_branch_target()), (Code::Jmp_rel8_64, AT.get() as u64 + 5));
+}
+
+#[test]
+fn a_counter_in_line_is_what_it_is_said_to_be() {
+    for (thread, key, count) in [(-8, 0x1_2000, 0x1_2008), (i32::MIN, 0, i32::MAX), (64, -1, 1)] {
+        let bytes = counter(thread, key, count);
+        let behind = AT.get() as u64 + bytes.len() as u64;
+        let decoder = Decoder::with_ip(64, &bytes, AT.get() as u64, DecoderOptions::NONE);
+        let all: Vec<Instruction> = decoder.into_iter().collect();
+        let codes: Vec<Code> = all.iter().map(Instruction::code).collect();
+        let expected = [
+            Code::Mov_r64_rm64,
+            Code::Test_rm64_r64,
+            Code::Je_rel8_64,
+            Code::Cmp_r64_rm64,
+            Code::Jne_rel8_64,
+            Code::Inc_rm64,
+            Code::Retnq,
+        ];
+        assert_eq!(codes, expected);
+        assert_eq!((all[0].op0_register(), all[0].segment_prefix()), (Register::R9, Register::FS));
+        assert_eq!((all[0].memory_base(), all[0].memory_displacement64()), (Register::None, thread as i64 as u64));
+        assert_eq!((all[1].op0_register(), all[1].op1_register()), (Register::R9, Register::R9));
+        assert_eq!((all[2].near_branch_target(), all[4].near_branch_target()), (behind, behind));
+        assert_eq!((all[3].op0_register(), all[3].memory_base()), (Register::RDI, Register::R9));
+        assert_eq!((all[3].memory_displacement64(), all[5].memory_displacement64()), (key as i64 as u64, count as i64 as u64));
+        assert_eq!(all[5].memory_base(), Register::R9);
+    }
 }

@@ -54,6 +54,11 @@ impl Function {
         self.memory.base().offset(places[n] as isize)
     }
 
+    /// The code of that hook.
+    pub fn hook(&self, n: usize) -> CodeAddr {
+        self.memory.base().offset(HOOKS[n] as isize)
+    }
+
     pub fn leads_to(&self, n: usize) -> Destination {
         let target = self.target(n);
         if self.form.is_through_memory() { Destination::Slot(target) } else { Destination::Code(target) }

@@ -21,6 +21,7 @@
 //! failure that was not seen is only rarer than three in the number of toggles that the report states.
 
 mod cli;
+pub mod command;
 pub mod figure;
 pub mod interrupt;
 pub mod measure;

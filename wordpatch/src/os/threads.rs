@@ -41,6 +41,16 @@ pub fn sleep_while(word: &AtomicU32, value: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, no_timeout) };
 }
 
+/// As [`sleep_while`], and no longer than `patience`.
+pub fn sleep_while_for(word: &AtomicU32, value: u32, patience: std::time::Duration) {
+    let timeout =
+        libc::timespec { tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX), tv_nsec: patience.subsec_nanos().into() };
+    // SAFETY: (1) the word and the time live across the call.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, value, &raw const timeout)
+    };
+}
+
 /// Wakes one thread that sleeps on `word`. Usable in a signal handler.
 pub fn wake(word: &AtomicU32) {
     // SAFETY: (1) the word lives across the call.

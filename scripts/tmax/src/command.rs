@@ -1,0 +1,97 @@
+//! The command: measures, and writes what was asked for.
+
+use crate::storm::Seating;
+use crate::{Args, Failure, Plan, Report, Summary, Watch, figure, interrupt};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use wordpatch::os::replace::Replacement;
+use wordpatch::{Calibration, CalibrationError};
+
+/// Why the command has not done what it was asked to.
+#[derive(Debug, thiserror::Error)]
+enum Complaint {
+    #[error(transparent)]
+    Failure(#[from] Failure),
+    #[error("no place for the calibration, neither XDG_CONFIG_HOME nor HOME is set; name one with -o FILE")]
+    NoPlace,
+    #[error("cannot write {}: {error}; choose another with {option} FILE", path.display())]
+    Unwritable { path: PathBuf, option: &'static str, error: io::Error },
+    #[error(transparent)]
+    Calibration(#[from] CalibrationError),
+    #[error("cannot write to stdout: {0}")]
+    Stdout(io::Error),
+}
+
+/// Does what `args` say; tells what went wrong on standard error.
+pub fn main(args: &Args) -> ExitCode {
+    match run(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Complaint::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(Complaint::Failure(Failure::Interrupted)) => {
+            eprintln!("tmax: interrupted, nothing was written");
+            ExitCode::from(interrupt::status())
+        }
+        Err(complaint) => {
+            eprintln!("tmax: {complaint}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<(), Complaint> {
+    if let Some(described) = args.describe(&mut io::stdout()) {
+        return described.map_err(Complaint::Stdout);
+    }
+    // Whatever can be refused is refused before the time is spent.
+    let output = output(args)?;
+    check(&output, "-o")?;
+    args.svg.iter().try_for_each(|path| check(path, "--svg"))?;
+    Seating::new().map_err(Failure::from)?;
+
+    let report = measure(&args.plan())?;
+
+    report.calibration().save(&output)?;
+    if let Some(path) = &args.svg {
+        let drawn = Replacement::begin(path).and_then(|file| file.finish(figure::draw(&report).as_bytes()));
+        drawn.map_err(|error| Complaint::Unwritable { path: path.clone(), option: "--svg", error })?;
+    }
+    let mut out = io::stdout().lock();
+    let printed = match args.json {
+        true => writeln!(out, "{}", report.to_json()),
+        false => writeln!(out, "{}\nCalibration written to {}", Summary(&report), output.display()),
+    };
+    printed.and_then(|()| out.flush()).map_err(Complaint::Stdout)
+}
+
+/// Where the calibration goes. The default place is made if it does not exist.
+fn output(args: &Args) -> Result<PathBuf, Complaint> {
+    if let Some(path) = &args.output {
+        return Ok(path.clone());
+    }
+    let path = Calibration::default_path().ok_or(Complaint::NoPlace)?;
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    made.map_err(|error| Complaint::Unwritable { path: path.clone(), option: "-o", error })?;
+    Ok(path)
+}
+
+fn check(path: &Path, option: &'static str) -> Result<(), Complaint> {
+    Replacement::begin(path).map(drop).map_err(|error| Complaint::Unwritable { path: path.to_owned(), option, error })
+}
+
+fn measure(plan: &Plan) -> Result<Report, Complaint> {
+    let stop = interrupt::prepare().map_err(Failure::from)?;
+    // Hidden by itself where stderr is no terminal.
+    let bar = ProgressBar::with_draw_target(Some(plan.total().as_millis() as u64), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{msg:14} [{wide_bar}] {percent:>3} %, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let watch = Watch::new(stop, |what, planned: Duration| {
+        bar.set_message(what.to_owned());
+        bar.inc(planned.as_millis() as u64);
+    });
+    let report = Report::measure(plan, &watch);
+    bar.finish_and_clear();
+    Ok(report?)
+}
