@@ -1,0 +1,92 @@
+/*
+ * fastinst: probes in this very process, switched on and off in place while all threads run.
+ *
+ * A probe is a call that the compiler has put at the beginning or at an end of a function: build the program, or the parts of it that
+ * are of interest, with -finstrument-functions, and link libfastinst.so. fastinst_start() finds all of them and switches them off,
+ * which costs one instruction of five bytes at each. fastinst_activate() has a function of yours called at one of them from
+ * then on, by one store of one byte.
+ *
+ * Functions return true if they did what they say; otherwise fastinst_last_error() tells why. They may be called from any thread,
+ * but not from a signal handler. Callbacks and functions that callbacks call may be instrumented: probes inside of them are passed over.
+ *
+ * Licensed under MIT or Apache-2.0, at your option.
+ */
+#ifndef FASTINST_H
+#define FASTINST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The number of a probe. Probes are numbered from zero in the order of discovery. */
+typedef uint32_t fastinst_probe;
+
+/* What is called by an active probe. It has to return: not by longjmp or an exception. */
+typedef void (*fastinst_callback)(fastinst_probe probe, void *function, void *call_site);
+
+/* What is known of a probe. The strings live until the callback that was given them returns. */
+typedef struct fastinst_info {
+    fastinst_probe probe;
+    bool is_exit;              /* an end of the function, not its beginning */
+    void *address;             /* where the probe is */
+    void *function_address;    /* the function's entry; null while nobody knows */
+    const char *function;      /* its name as people write it */
+    const char *symbol;        /* the name in the symbol table */
+    const char *module;        /* the file of the program or library */
+    const char *file;          /* the source file; null without debug information */
+    uint32_t line;             /* its line; 0 without */
+} fastinst_info;
+
+/* What is called for every probe that is found. */
+typedef void (*fastinst_discovery)(const fastinst_info *probe, void *data);
+
+/* Finds the probes of everything that is loaded. Call it first; again it does nothing. */
+bool fastinst_start(void);
+
+/* Looks for libraries that were loaded since. */
+bool fastinst_scan(void);
+
+/* Calls `discovery` for every probe that is known, now, and for every one that fastinst_scan finds later. */
+bool fastinst_register_callback(fastinst_discovery discovery, void *data);
+
+/* How many probes there are. */
+uint32_t fastinst_count(void);
+
+/* Switches a probe on, to call `callback`; one that is on already changes from one function to the other without a gap. */
+bool fastinst_activate(fastinst_probe probe, fastinst_callback callback);
+
+/* Switches a probe off. A thread that is in the callback stays there until it returns. */
+bool fastinst_deactivate(fastinst_probe probe);
+
+/* Whether a probe is on. */
+bool fastinst_is_active(fastinst_probe probe);
+
+/* The entry of a function and all of its exits, together. */
+bool fastinst_enable_function(void *function, fastinst_callback enter, fastinst_callback exit);
+bool fastinst_disable_function(void *function);
+
+/*
+ * The probes of functions that a pattern names: a glob ("parse_*"), a regular expression ("/^std::/"), a library ("@libfoo*") or a
+ * source file ("main.c:"). Writes at most `room` numbers, and returns how many there are; -1 if the pattern is none.
+ */
+int64_t fastinst_select(const char *pattern, fastinst_probe *probes, size_t room);
+
+/* Edits that are made together. fastinst_commit makes them, and frees the batch. */
+typedef struct fastinst_batch fastinst_batch;
+fastinst_batch *fastinst_batch_new(void);
+void fastinst_batch_activate(fastinst_batch *batch, fastinst_probe probe, fastinst_callback callback);
+void fastinst_batch_deactivate(fastinst_batch *batch, fastinst_probe probe);
+bool fastinst_commit(fastinst_batch *batch);
+
+/* Why the latest function that failed on this thread did so: one line; empty before the first. Valid until the next failure. */
+const char *fastinst_last_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

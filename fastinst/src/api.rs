@@ -1,0 +1,295 @@
+//! The interface for programs that attach their own functions to probes.
+//!
+//! ```no_run
+//! use fastinst::{ProbeId, Session};
+//!
+//! extern "C" fn count(_probe: ProbeId, _function: *const (), _call_site: *const ()) {}
+//!
+//! let session = Session::start()?;
+//! session.on_discovery(|probe| println!("{} {:?} {}", probe.id, probe.kind, probe.function));
+//! for probe in session.select("parse_*")? {
+//!     session.activate(probe, count)?;
+//! }
+//! # Ok::<(), fastinst::Error>(())
+//! ```
+//!
+//! # Safety
+//!
+//! This module exists to hand functions of the program's own to stubs.
+#![allow(unsafe_code)]
+
+use crate::names::Names;
+use crate::probe::{Kind, ProbeId};
+use crate::runtime::functions::{self, Id};
+use crate::runtime::plant::{self, Garden};
+use crate::runtime::sites::{self, Site};
+use crate::runtime::{guest, stub};
+use crate::symbols::{Pattern, PatternError};
+use callpatch::{SetError, Switch};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use wordpatch::{CodeAddr, Policy};
+
+/// What is called by an active probe: its number, the function, and the place that this was called from.
+///
+/// It runs in whatever the function runs in, a signal handler for instance. Probes that it comes by itself are passed over. It has
+/// to return: one that is left by `longjmp` or an exception is never called again on its thread.
+pub type Callback = extern "C" fn(ProbeId, *const (), *const ());
+
+/// What is known of a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Its number.
+    pub id: ProbeId,
+    /// Which end of its function it watches.
+    pub kind: Kind,
+    /// Where it is.
+    pub address: CodeAddr,
+    /// The function that it belongs to, as far as is known: its entry.
+    pub function_address: Option<CodeAddr>,
+    /// That function's name, as people write it; the module and an offset where it has none.
+    pub function: String,
+    /// The name in the symbol table.
+    pub symbol: String,
+    /// The file of the module.
+    pub module: PathBuf,
+    /// The source file, where the program has lines.
+    pub file: Option<String>,
+    /// The line.
+    pub line: Option<u32>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no probe of that number, or its code was unloaded.
+    #[error("there is no probe {0}: it was never discovered, or its library was closed")]
+    NoProbe(ProbeId),
+    /// Nothing has been attached that could be activated again.
+    #[error("probe {0} has no function: activate it with one")]
+    NoCallback(ProbeId),
+    /// The site was not switched.
+    #[error(transparent)]
+    Set(#[from] SetError),
+    /// The pattern is none.
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    /// The runtime cannot be set up here.
+    #[error("probes cannot be set up in this process: {0}")]
+    Setup(String),
+}
+
+/// Called for every probe that is found.
+type Discovered = Box<dyn Fn(&Probe) + Send + Sync>;
+
+/// The probes of this process.
+#[derive(Debug)]
+pub struct Session {
+    policy: Policy,
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    names: Names,
+    listeners: Vec<std::sync::Arc<Discovered>>,
+    /// Probes that listeners were told of.
+    told: u32,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("told", &self.told).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Finds the probes of everything that is loaded. All are off, except where a profiler is at work in this process: its probes stay
+    /// its own until somebody activates them.
+    pub fn start() -> Result<&'static Self, Error> {
+        static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
+        SESSION.get_or_init(Self::set_up).as_ref().map_err(Clone::clone)
+    }
+
+    fn set_up() -> Result<Self, Error> {
+        let setup = |error: String| Error::Setup(error);
+        let policy =
+            wordpatch::Config::from_env().and_then(|config| config.policy()).map_err(|error| setup(error.to_string()))?;
+        guest::prepare_tables().map_err(setup)?;
+        let session = Self { policy, known: Mutex::default() };
+        session.scan();
+        Ok(session)
+    }
+
+    /// Looks for modules that were loaded since, and tells listeners of their probes.
+    pub fn scan(&self) {
+        if !guest::is_running() {
+            let mut garden = plant::garden();
+            let first = sites::count();
+            garden.plant_all(&self.policy, first > 0);
+            for site in (first..sites::count()).filter_map(sites::get) {
+                site.attached.store(true, Release);
+                let _ = site.call.set(Switch::Off);
+            }
+        }
+        self.tell();
+    }
+
+    /// Calls `listener` for every probe that is known, now, and for every one that is found later, by [`scan`](Self::scan).
+    pub fn on_discovery(&self, listener: impl Fn(&Probe) + Send + Sync + 'static) {
+        self.tell();
+        let listener: Discovered = Box::new(listener);
+        self.probes().iter().for_each(&listener);
+        self.known().listeners.push(std::sync::Arc::new(listener));
+    }
+
+    /// Tells listeners what is new, with nothing locked: they may come back.
+    fn tell(&self) {
+        let (new, listeners) = {
+            let mut known = self.known();
+            let new = known.told..sites::count();
+            known.told = new.end;
+            (new, known.listeners.clone())
+        };
+        for probe in new.filter_map(|number| self.probe(ProbeId(number))) {
+            listeners.iter().for_each(|listener| listener(&probe));
+        }
+    }
+
+    /// All probes.
+    pub fn probes(&self) -> Vec<Probe> {
+        (0..sites::count()).filter_map(|number| self.probe(ProbeId(number))).collect()
+    }
+
+    /// What is known of one.
+    pub fn probe(&self, id: ProbeId) -> Option<Probe> {
+        let site = sites::get(id.0).filter(|site| !site.gone.load(Acquire))?;
+        let garden = plant::garden();
+        Some(describe(&mut self.known().names, &garden, id, site))
+    }
+
+    /// The probes whose function, module or file a pattern names.
+    pub fn select(&self, pattern: &str) -> Result<Vec<ProbeId>, Error> {
+        let pattern = Pattern::parse(pattern)?;
+        let matches = |probe: &Probe| {
+            let module = probe.module.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            pattern.matches(&probe.function, &module, probe.file.as_deref())
+        };
+        Ok(self.probes().iter().filter(|probe| matches(probe)).map(|probe| probe.id).collect())
+    }
+
+    /// Has `callback` called whenever the probe is passed. If it was active with another function, it changes from one to the other
+    /// by one store: every call goes to one of them.
+    pub fn activate(&self, probe: ProbeId, callback: Callback) -> Result<(), Error> {
+        let site = live(probe)?;
+        site.attached.store(true, Release);
+        sites::set_callback(probe.0, callback as usize);
+        site.lead_to(stub::user);
+        site.pass_counter(true)?;
+        Ok(site.call.set(Switch::On)?)
+    }
+
+    /// Switches the probe off. Who is in its callback stays there until it returns.
+    pub fn deactivate(&self, probe: ProbeId) -> Result<(), Error> {
+        let site = live(probe)?;
+        site.attached.store(true, Release);
+        Ok(site.call.set(Switch::Off)?)
+    }
+
+    /// Whether the probe is on.
+    pub fn is_active(&self, probe: ProbeId) -> Result<bool, Error> {
+        Ok(live(probe)?.call.is_on())
+    }
+
+    /// Activates the entries of a function with one callback, and all of its exits with another. Returns how many probes that are.
+    pub fn enable_function(&self, function: CodeAddr, enter: Callback, exit: Callback) -> Result<usize, Error> {
+        let mut batch = self.batch();
+        for (id, site) in of_function(function) {
+            batch.activate(id, if site.kind == Kind::Enter { enter } else { exit });
+        }
+        batch.commit()
+    }
+
+    /// Switches all probes of a function off. Returns how many there are.
+    pub fn disable_function(&self, function: CodeAddr) -> Result<usize, Error> {
+        let mut batch = self.batch();
+        of_function(function).for_each(|(id, _)| batch.deactivate(id));
+        batch.commit()
+    }
+
+    /// Edits that are made together.
+    pub fn batch(&self) -> Batch<'_> {
+        Batch { session: self, edits: Vec::new() }
+    }
+
+    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Edits that are made together, exits first where they activate, so that few calls are seen by half.
+#[derive(Debug)]
+#[must_use = "nothing is changed before it is committed"]
+pub struct Batch<'s> {
+    session: &'s Session,
+    edits: Vec<(ProbeId, Option<Callback>)>,
+}
+
+impl Batch<'_> {
+    /// As [`Session::activate`].
+    pub fn activate(&mut self, probe: ProbeId, callback: Callback) {
+        self.edits.push((probe, Some(callback)));
+    }
+
+    /// As [`Session::deactivate`].
+    pub fn deactivate(&mut self, probe: ProbeId) {
+        self.edits.push((probe, None));
+    }
+
+    /// Makes all edits; the first that is refused is told when all were tried. Returns how many were made.
+    pub fn commit(mut self) -> Result<usize, Error> {
+        let kind = |edit: &(ProbeId, Option<Callback>)| sites::get(edit.0.0).map(|site| site.kind);
+        self.edits.sort_by_key(|edit| match (kind(edit), edit.1) {
+            (Some(Kind::Exit), Some(_)) | (Some(Kind::Enter), None) => 0,
+            (Some(Kind::Enter), Some(_)) | (Some(Kind::Exit), None) => 1,
+            (None, _) => 2,
+        });
+        let edit = |(probe, callback): &(ProbeId, Option<Callback>)| match callback {
+            Some(callback) => self.session.activate(*probe, *callback),
+            None => self.session.deactivate(*probe),
+        };
+        let results: Vec<Result<(), Error>> = self.edits.iter().map(edit).collect();
+        let made = results.iter().filter(|result| result.is_ok()).count();
+        results.into_iter().collect::<Result<(), Error>>().map(|()| made)
+    }
+}
+
+fn live<'s>(probe: ProbeId) -> Result<&'s Site, Error> {
+    sites::get(probe.0).filter(|site| !site.gone.load(Acquire)).ok_or(Error::NoProbe(probe))
+}
+
+fn of_function<'s>(function: CodeAddr) -> impl Iterator<Item = (ProbeId, &'s Site)> {
+    let wanted = functions::find(function.get() as u64);
+    sites::all().filter(move |(_, site)| wanted.is_some() && site.owner() == wanted && !site.gone.load(Acquire))
+}
+
+fn describe(names: &mut Names, garden: &Garden, id: ProbeId, site: &Site) -> Probe {
+    let function_address = site.owner().map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
+    let name = names.of(garden, function_address.unwrap_or(site.call.address()));
+    let module = garden.beds.get(site.module as usize).map(|bed| bed.module.path.clone()).unwrap_or_default();
+    let line = names.line_of(garden, function_address.unwrap_or(site.call.address()));
+    let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), Some(line)));
+    Probe {
+        id,
+        kind: site.kind,
+        address: site.call.address(),
+        function_address,
+        function: name.shown,
+        symbol: name.symbol,
+        module,
+        file,
+        line,
+    }
+}

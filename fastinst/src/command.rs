@@ -1,0 +1,60 @@
+//! The commands, one file each.
+
+pub(crate) mod cc;
+pub(crate) mod demo;
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod manual;
+pub(crate) mod probes;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod sample;
+
+use crate::cli::{Cli, Command};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Why a command has not done what it was asked to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("cannot read {}: {error}; give a profile that `fastinst run -o` or the preload library has written", path.display())]
+    Read { path: PathBuf, error: String },
+    #[error("cannot write {}: {error}; choose another with -o FILE", path.display())]
+    Write { path: PathBuf, error: io::Error },
+    #[error("cannot write to stdout: {0}")]
+    Stdout(#[from] io::Error),
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Does what the command line says; tells what went wrong on standard error.
+pub(crate) fn main(cli: Cli) -> ExitCode {
+    let result = match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Probes(args) => probes::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Cc(args) => cc::run(&args, cc::Language::C),
+        Command::Cxx(args) => cc::run(&args, cc::Language::Cxx),
+        Command::Sample => sample::run(),
+        Command::Calibrate(args) => Ok(tmax::command::main(&args)),
+        Command::Demo(args) => demo::run(&args),
+        Command::Manual(args) => manual::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("fastinst: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes all of a file, or none of it.
+pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
+    let failed = |error| Failure::Write { path: path.to_owned(), error };
+    wordpatch::os::replace::Replacement::begin(path).and_then(|file| file.finish(contents)).map_err(failed)
+}

@@ -1,0 +1,257 @@
+//! `fastinst doctor`: what this kernel, this processor and a program allow, and what to do.
+
+use super::Failure;
+use fastinst::discovery::{Discovery, Module, discover};
+use fastinst::symbols::{Symbols, demangled};
+use serde_json::json;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use wordpatch::os::{cpu, membarrier};
+use wordpatch::{Access, Calibration, CodeMemory};
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A program or library to look at, too
+    program: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fastinst doctor              this machine
+  fastinst doctor ./app        and what could be better about a program
+
+Exit status: 1 if something stands in the way.";
+
+/// How well something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Note,
+    Problem,
+}
+
+/// What was found, and what to do about it.
+#[derive(Debug)]
+struct Finding {
+    verdict: Verdict,
+    what: String,
+    remedy: String,
+}
+
+fn ok(what: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::Ok, what: what.into(), remedy: String::new() }
+}
+
+fn note(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::Note, what: what.into(), remedy: remedy.into() }
+}
+
+fn problem(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
+    Finding { verdict: Verdict::Problem, what: what.into(), remedy: remedy.into() }
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let mut findings = vec![processor(), barrier(), counter(), text(), code_memory(), calibration()];
+    if let Some(program) = &args.program {
+        findings.extend(of_program(program)?);
+    }
+    let text = if args.json { as_json(&findings) } else { as_text(&findings) };
+    io::stdout().write_all(text.as_bytes())?;
+    let stands = findings.iter().any(|finding| finding.verdict == Verdict::Problem);
+    Ok(if stands { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn processor() -> Finding {
+    let brand = cpu::brand();
+    match &cpu::vendor_id() {
+        b"AuthenticAMD" => ok(format!("processor: {brand}; its vendor documents what one-byte switches rest on")),
+        b"GenuineIntel" => note(
+            format!(
+                "processor: {brand}; one-byte switches are not documented by its vendor, but are what Linux and XRay rely on"
+            ),
+            "nothing to do; fastinst calibrate looks for exceptions",
+        ),
+        _ => note(format!("processor: {brand}; nobody has tried this vendor"), "run fastinst calibrate before you rely on it"),
+    }
+}
+
+fn barrier() -> Finding {
+    match membarrier::offered() {
+        Ok(true) => ok("kernel: membarrier with SYNC_CORE is there"),
+        Ok(false) | Err(_) => note(
+            "kernel: no membarrier with SYNC_CORE (Linux 4.16), or a seccomp filter forbids it",
+            "signals are used instead, which interrupt every thread when probes are found; allow membarrier(2)",
+        ),
+    }
+}
+
+fn counter() -> Finding {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
+    let has = |flag: &str| flags.split_whitespace().any(|known| known == flag);
+    match (has("constant_tsc"), has("nonstop_tsc")) {
+        (true, true) => ok("clock: the time-stamp counter is constant and never stops"),
+        _ => note(
+            "clock: the processor does not promise a constant time-stamp counter",
+            "times are right only while its frequency is: set a fixed one, or take counts only (--policy count)",
+        ),
+    }
+}
+
+fn text() -> Finding {
+    let policy = wordpatch::Config::from_env().and_then(|config| config.policy());
+    match policy.map(|policy| policy.access) {
+        Ok(Access::Rwx) => note(
+            "text: pages that hold probes are made writable and stay executable (WORDPATCH_ACCESS=rwx)",
+            "where that is forbidden (SELinux execmod, MemoryDenyWriteExecute of systemd) set WORDPATCH_ACCESS=procmem, at the price of a \
+             system call for each switch",
+        ),
+        Ok(access) => ok(format!("text: {access:?} is how probes are written")),
+        Err(error) => problem(error.to_string(), "mend the environment"),
+    }
+}
+
+fn code_memory() -> Finding {
+    match CodeMemory::new(4096) {
+        Ok(_) => ok("trampolines: memory of our own can be executed"),
+        Err(error) => problem(
+            format!("trampolines: no memory of our own can be executed ({error})"),
+            "allow memfd_create(2) and executable mappings of it: SELinux, vm.memfd_noexec or a seccomp filter forbid it",
+        ),
+    }
+}
+
+fn calibration() -> Finding {
+    match Calibration::default_path().filter(|path| path.exists()) {
+        Some(path) => ok(format!("calibration: {}", path.display())),
+        None => note(
+            "calibration: this machine has none",
+            "the documented defaults hold; fastinst calibrate looks whether they do here",
+        ),
+    }
+}
+
+fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
+    let module = Module::of_file(path).map_err(|error| Failure::Refused(error.to_string()))?;
+    let found = discover(&module).map_err(|error| Failure::Refused(error.to_string()))?;
+    let mut findings = Vec::new();
+    if module.is_static {
+        findings.push(problem(
+            format!("{}: it is linked statically, so that nothing can be preloaded", path.display()),
+            "link it dynamically, or link libfastinst into it and use its interface",
+        ));
+    }
+    if std::fs::metadata(path).is_ok_and(|data| data.mode() & 0o6000 != 0) {
+        findings.push(problem(
+            format!("{}: it is setuid or setgid, so that the loader ignores LD_PRELOAD", path.display()),
+            "profile a copy without that bit, as the user that it would run as",
+        ));
+    }
+    findings.extend(of_probes(path, &module, &found));
+    Ok(findings)
+}
+
+fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
+    let shown = path.display();
+    if found.sites.is_empty() {
+        let remedy = "compile it with -finstrument-functions, or with fastinst cc or fastinst c++";
+        return vec![problem(format!("{shown}: it has no probes"), remedy)];
+    }
+    let tails = found.sites.iter().filter(|site| site.role == callpatch::Role::TailJump).count();
+    let across = found.sites.iter().filter(|site| site.address.get() % 64 + site.form.len() > 64).count();
+    let mut findings = vec![ok(format!(
+        "{shown}: {} probes in {} functions; {tails} are tail jumps, {across} lie across a cache line: all can be switched",
+        found.sites.len(),
+        found.functions
+    ))];
+    if !found.refused.is_empty() {
+        findings.push(note(
+            format!("{shown}: {} places look like probes and are none", found.refused.len()),
+            "nothing to do: they are left alone",
+        ));
+    }
+    if !found.conditional.is_empty() {
+        findings.push(note(
+            format!("{shown}: {} conditional jumps to a hook cannot be switched", found.conditional.len()),
+            "they cost a call each; another optimisation level may have none",
+        ));
+    }
+    if found.sites.iter().any(|site| site.own) {
+        findings.push(problem(
+            format!("{shown}: it has hooks of its own, which its probes lead to"),
+            "leave __cyg_profile_func_enter and __cyg_profile_func_exit out of it",
+        ));
+    }
+    findings.extend(of_symbols(path, module, found));
+    findings
+}
+
+/// What its symbols tell: names, and how many probes are not the user's own code.
+fn of_symbols(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
+    let shown = path.display();
+    let Ok(mut symbols) = Symbols::load(module) else { return Vec::new() };
+    if symbols.is_empty() {
+        return vec![note(
+            format!("{shown}: it is stripped: functions are shown by their addresses"),
+            "keep its symbols, or its debug file",
+        )];
+    }
+    let is_foreign = |address, symbols: &mut Symbols| {
+        let name = symbols.name_at(address).map(|symbol| demangled(&symbol.name)).unwrap_or_default();
+        let by_name = ["std::", "__gnu_cxx::"].iter().any(|space| name.starts_with(space));
+        by_name || symbols.line_of(address).is_some_and(|(file, _)| file.starts_with("/usr/include/"))
+    };
+    let functions = found.sites.iter().filter_map(|site| site.function.or(site.within));
+    let foreign = functions.filter(|&function| is_foreign(function, &mut symbols)).count();
+    let share = 100 * foreign / found.sites.len().max(1);
+    if share < 10 {
+        return vec![ok(format!("{shown}: {foreign} probes ({share} %) lie in system headers"))];
+    }
+    let clang = module.compilers().iter().any(|compiler| compiler.contains("clang"));
+    let remedy = if clang {
+        "compile with -finstrument-functions-after-inlining instead (fastinst c++ does)"
+    } else {
+        "compile with -finstrument-functions-exclude-function-list=std::,__gnu_cxx:: and -finstrument-functions-exclude-file-list=/usr/include/c++ \
+         (fastinst c++ does), or with clang's -finstrument-functions-after-inlining"
+    };
+    vec![note(
+        format!(
+            "{shown}: {foreign} probes ({share} %) lie in system headers: functions that would be inlined are called, which no switching gives back"
+        ),
+        remedy,
+    )]
+}
+
+fn as_text(findings: &[Finding]) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for finding in findings {
+        let mark = match finding.verdict {
+            Verdict::Ok => "ok      ",
+            Verdict::Note => "note    ",
+            Verdict::Problem => "PROBLEM ",
+        };
+        let _ = writeln!(text, "{mark} {}", finding.what);
+        if !finding.remedy.is_empty() {
+            let _ = writeln!(text, "         → {}", finding.remedy);
+        }
+    }
+    text
+}
+
+fn as_json(findings: &[Finding]) -> String {
+    let verdict = |finding: &Finding| match finding.verdict {
+        Verdict::Ok => "ok",
+        Verdict::Note => "note",
+        Verdict::Problem => "problem",
+    };
+    let object = |finding: &Finding| json!({ "verdict": verdict(finding), "what": finding.what, "remedy": finding.remedy });
+    let findings: Vec<_> = findings.iter().map(object).collect();
+    serde_json::to_string_pretty(&json!({ "findings": findings })).unwrap_or_default() + "\n"
+}

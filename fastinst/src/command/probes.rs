@@ -1,0 +1,145 @@
+//! `fastinst probes`: the probes of a program, a library or a process.
+
+use super::Failure;
+use fastinst::Kind;
+use fastinst::discovery::{Discovery, FoundSite, Module, discover};
+use fastinst::symbols::{Pattern, Symbols, demangled};
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// A program, a library, or the number of a process: then all that it has loaded
+    #[arg(value_name = "FILE|PID")]
+    target: PathBuf,
+    /// Only these functions: a glob, /regex/, @library or file: (may be repeated)
+    #[arg(short = 'F', long = "include", value_name = "PATTERN")]
+    include: Vec<String>,
+    /// Without these (may be repeated)
+    #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
+    exclude: Vec<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fastinst probes ./app
+  fastinst probes -F 'std::*' ./app | tail -1
+  fastinst probes --json ./app | jq '.probes | length'
+
+Exit status: 1 if there are none.";
+
+/// A probe, as it is listed.
+struct Line<'m> {
+    module: &'m Module,
+    site: FoundSite,
+    function: String,
+    place: Option<(String, u32)>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let parse = |patterns: &[String]| {
+        let parsed = patterns.iter().map(|pattern| Pattern::parse(pattern)).collect::<Result<Vec<_>, _>>();
+        parsed.map_err(|error| Failure::Refused(error.to_string()))
+    };
+    let (include, exclude) = (parse(&args.include)?, parse(&args.exclude)?);
+    let modules = modules(&args.target)?;
+    let mut lines = Vec::new();
+    for module in &modules {
+        let found = discover(module).map_err(|error| Failure::Refused(error.to_string()))?;
+        list(module, &found, &mut lines);
+    }
+    let named = |patterns: &[Pattern], line: &Line<'_>| {
+        let file = line.place.as_ref().map(|place| place.0.as_str());
+        patterns.iter().any(|pattern| pattern.matches(&line.function, &line.module.name, file))
+    };
+    let all = lines.len();
+    lines.retain(|line| (include.is_empty() || named(&include, line)) && !named(&exclude, line));
+    if all == 0 {
+        let target = args.target.display();
+        return Err(Failure::Refused(format!(
+            "{target} has no probes: compile it with -finstrument-functions, or with fastinst cc"
+        )));
+    }
+    let text = if args.json { as_json(&lines) } else { as_text(&lines) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(if lines.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// A file, or what a process has loaded.
+fn modules(target: &Path) -> Result<Vec<Module>, Failure> {
+    let refused = |error: &dyn std::fmt::Display| Failure::Refused(error.to_string());
+    let process = target.to_str().and_then(|text| text.parse::<u32>().ok()).filter(|_| !target.exists());
+    let Some(process) = process else { return Ok(vec![Module::of_file(target).map_err(|error| refused(&error))?]) };
+    let maps = std::fs::read_to_string(format!("/proc/{process}/maps"));
+    let maps = maps.map_err(|error| Failure::Refused(format!("there is no process {process} that can be looked at: {error}")))?;
+    let executable = maps.lines().filter(|line| line.split_whitespace().nth(1).is_some_and(|rights| rights.contains('x')));
+    let mut paths: Vec<&str> = executable.filter_map(|line| line.find('/').map(|at| &line[at..])).collect();
+    paths.dedup();
+    Ok(paths.into_iter().filter_map(|path| Module::of_file(Path::new(path)).ok()).collect())
+}
+
+fn list<'m>(module: &'m Module, found: &Discovery, lines: &mut Vec<Line<'m>>) {
+    let mut symbols = Symbols::load(module).ok();
+    for site in &found.sites {
+        let function = site.function.or(site.within).unwrap_or(site.address);
+        let name = symbols.as_ref().and_then(|symbols| symbols.name_at(function)).map(|symbol| demangled(&symbol.name));
+        let name = name.unwrap_or_else(|| format!("{}+{:#x}", module.name, function.get() - module.bias));
+        let place = symbols.as_mut().and_then(|symbols| symbols.line_of(function));
+        lines.push(Line { module, site: *site, function: name, place });
+    }
+}
+
+fn kind(site: &FoundSite) -> &'static str {
+    if site.kind == Kind::Enter { "enter" } else { "exit" }
+}
+
+fn as_text(lines: &[Line<'_>]) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    let _ = writeln!(text, "{:>6}  {:5}  {:12}  {:>12}  function", "id", "kind", "instruction", "address");
+    for (id, line) in lines.iter().enumerate() {
+        let form = format!("{:?}", line.site.form);
+        let place = line.place.as_ref().map_or_else(String::new, |(file, line)| format!("  {file}:{line}"));
+        let own = if line.site.own { "  (the program's own hook)" } else { "" };
+        let address = line.site.address.get();
+        let _ = writeln!(text, "{id:>6}  {:5}  {form:12}  {address:>#12x}  {}{place}{own}", kind(&line.site), line.function);
+    }
+    let enters = lines.iter().filter(|line| line.site.kind == Kind::Enter).count();
+    let tails = lines.iter().filter(|line| line.site.role == callpatch::Role::TailJump).count();
+    let functions: std::collections::BTreeSet<&str> = lines.iter().map(|line| line.function.as_str()).collect();
+    let _ = writeln!(
+        text,
+        "{} probes of {} functions: {enters} entries, {} exits, {tails} of them tail jumps",
+        lines.len(),
+        functions.len(),
+        lines.len() - enters
+    );
+    text
+}
+
+fn as_json(lines: &[Line<'_>]) -> String {
+    let probes: Vec<_> = lines
+        .iter()
+        .enumerate()
+        .map(|(id, line)| {
+            json!({
+                "id": id,
+                "kind": kind(&line.site),
+                "instruction": format!("{:?}", line.site.form),
+                "address": line.site.address.get(),
+                "module": line.module.path,
+                "function": line.function,
+                "file": line.place.as_ref().map(|place| &place.0),
+                "line": line.place.as_ref().map(|place| place.1),
+                "own": line.site.own,
+            })
+        })
+        .collect();
+    serde_json::to_string_pretty(&json!({ "probes": probes })).unwrap_or_default() + "\n"
+}

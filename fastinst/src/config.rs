@@ -1,0 +1,296 @@
+//! What the environment asks for: every key that begins with `FASTINST_`.
+
+use profiler::Policy;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How the preloaded library shall behave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// `FASTINST_POLICY`: `adaptive`, `paper`, `exact` or `count`.
+    pub policy: Policy,
+    /// `FASTINST_OUTPUT`: where the profile is written; `%p` is the process, `%e` the program's name.
+    pub output: PathBuf,
+    /// `FASTINST_FORMAT`: what is written.
+    pub format: Format,
+    /// `FASTINST_INCLUDE`, `FASTINST_EXCLUDE`: patterns of functions, separated by commas.
+    pub include: Vec<String>,
+    /// See `include`.
+    pub exclude: Vec<String>,
+    /// `FASTINST_INTERVAL`: how often the profile is written while the program runs.
+    pub interval: Option<Duration>,
+    /// `FASTINST_FOLLOW`: whether the children of the program are profiled too.
+    pub follow: bool,
+    /// `FASTINST_SIGNAL`: the signal that has the profile written at once; none by 0.
+    pub signal: i32,
+    /// `FASTINST_ENABLED`: whether probes are armed at the beginning.
+    pub enabled: bool,
+}
+
+/// What a profile is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The profile itself, for `fastinst report`.
+    Profile,
+    /// A table for people.
+    Table,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
+    /// For flame graphs.
+    Folded,
+    /// For `pprof`.
+    Pprof,
+    /// As `gprof` prints it.
+    Gprof,
+}
+
+/// What is wrong with the environment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// Nobody knows the key.
+    #[error("{key} is no key of fastinst: the keys are {KEYS}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+    },
+    /// A value that the key cannot have.
+    #[error("{key}={value} is not {expected}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What it was given.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+}
+
+/// All keys, for the message.
+const KEYS: &str = "FASTINST_POLICY, FASTINST_BUDGET, FASTINST_SAMPLES, FASTINST_EPOCH, FASTINST_OUTPUT, FASTINST_FORMAT, \
+                    FASTINST_INCLUDE, FASTINST_EXCLUDE, FASTINST_INTERVAL, FASTINST_FOLLOW, FASTINST_SIGNAL, FASTINST_ENABLED";
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            output: PathBuf::from("fastinst.%p"),
+            format: Format::Profile,
+            include: Vec::new(),
+            exclude: Vec::new(),
+            interval: None,
+            follow: true,
+            signal: libc::SIGUSR2,
+            enabled: true,
+        }
+    }
+}
+
+impl std::str::FromStr for Format {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Ok(match name {
+            "profile" => Self::Profile,
+            "table" => Self::Table,
+            "json" => Self::Json,
+            "csv" => Self::Csv,
+            "folded" => Self::Folded,
+            "pprof" => Self::Pprof,
+            "gprof" => Self::Gprof,
+            _ => return Err(()),
+        })
+    }
+}
+
+impl Config {
+    /// From the environment. A privileged process (setuid) follows none: it gets the defaults, turned off.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        if wordpatch::os::is_privileged() {
+            return Ok(Self { enabled: false, ..Self::default() });
+        }
+        Self::from_vars(std::env::vars_os())
+    }
+
+    /// From these variables; others than our own are passed over.
+    pub fn from_vars(vars: impl Iterator<Item = (OsString, OsString)>) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        let mut tuning = Tuning::default();
+        for (key, value) in vars {
+            let Some(key) = key.to_str().filter(|key| key.starts_with("FASTINST_")) else { continue };
+            config.take(key, &value.to_string_lossy(), &mut tuning)?;
+        }
+        config.policy = tuning.apply(config.policy)?;
+        Ok(config)
+    }
+
+    fn take(&mut self, key: &str, value: &str, tuning: &mut Tuning) -> Result<(), ConfigError> {
+        let wrong = |key, expected| ConfigError::Value { key, value: value.to_owned(), expected };
+        match key {
+            "FASTINST_POLICY" => {
+                self.policy = value.parse().map_err(|_| wrong("FASTINST_POLICY", "adaptive, paper, exact or count"))?;
+            }
+            "FASTINST_BUDGET" => {
+                let budget = share(value).ok_or_else(|| wrong("FASTINST_BUDGET", "a share such as 1% or 0.01"))?;
+                tuning.budget = Some(budget);
+            }
+            "FASTINST_SAMPLES" => {
+                let samples = value.parse().ok().filter(|&n| n > 0);
+                tuning.samples = Some(samples.ok_or_else(|| wrong("FASTINST_SAMPLES", "a number above 0"))?);
+            }
+            "FASTINST_EPOCH" => {
+                let epoch = duration(value).filter(|epoch| !epoch.is_zero());
+                tuning.epoch = Some(epoch.ok_or_else(|| wrong("FASTINST_EPOCH", "a time such as 10ms"))?);
+            }
+            "FASTINST_OUTPUT" if value.is_empty() => return Err(wrong("FASTINST_OUTPUT", "a path")),
+            "FASTINST_OUTPUT" => self.output = PathBuf::from(value),
+            "FASTINST_FORMAT" => {
+                let expected = "profile, table, json, csv, folded, pprof or gprof";
+                self.format = value.parse().map_err(|()| wrong("FASTINST_FORMAT", expected))?;
+            }
+            "FASTINST_INCLUDE" => self.include = list(value),
+            "FASTINST_EXCLUDE" => self.exclude = list(value),
+            "FASTINST_INTERVAL" => {
+                let interval = duration(value).filter(|interval| *interval >= Duration::from_millis(10));
+                self.interval = Some(interval.ok_or_else(|| wrong("FASTINST_INTERVAL", "a time of 10ms or more"))?);
+            }
+            "FASTINST_FOLLOW" => {
+                self.follow = match value {
+                    "children" => true,
+                    "none" => false,
+                    _ => return Err(wrong("FASTINST_FOLLOW", "children or none")),
+                };
+            }
+            "FASTINST_SIGNAL" => {
+                self.signal = signal(value).ok_or_else(|| wrong("FASTINST_SIGNAL", "a signal's name or number, or 0"))?;
+            }
+            "FASTINST_ENABLED" => {
+                self.enabled = match value {
+                    "1" => true,
+                    "0" => false,
+                    _ => return Err(wrong("FASTINST_ENABLED", "0 or 1")),
+                };
+            }
+            _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
+        }
+        Ok(())
+    }
+}
+
+/// Parameters of a policy, which come before or after its name.
+#[derive(Default)]
+struct Tuning {
+    budget: Option<f64>,
+    samples: Option<u32>,
+    epoch: Option<Duration>,
+}
+
+impl Tuning {
+    fn apply(self, policy: Policy) -> Result<Policy, ConfigError> {
+        let only = |key, value: String, expected| Err(ConfigError::Value { key, value, expected });
+        match policy {
+            Policy::Adaptive { budget } => match (self.samples, self.epoch) {
+                (Some(n), _) => only("FASTINST_SAMPLES", n.to_string(), "for this policy: it belongs to paper"),
+                (_, Some(epoch)) => only("FASTINST_EPOCH", format!("{epoch:?}"), "for this policy: it belongs to paper"),
+                (None, None) => Ok(Policy::Adaptive { budget: self.budget.unwrap_or(budget) }),
+            },
+            Policy::Paper { samples, epoch_ms } => Ok(Policy::Paper {
+                samples: self.samples.unwrap_or(samples),
+                epoch_ms: self.epoch.map_or(epoch_ms, |epoch| epoch.as_secs_f64() * 1e3),
+            }),
+            other => Ok(other),
+        }
+    }
+}
+
+/// A share: `1%`, `0.01`.
+pub fn share(text: &str) -> Option<f64> {
+    let value = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().ok()? / 100.0,
+        None => text.parse().ok()?,
+    };
+    (value > 0.0 && value <= 1.0).then_some(value)
+}
+
+/// A time: `10ms`, `1s`, `2m`, `500us`.
+pub fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let unit = match &text[digits.len()..] {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// A signal that may be taken for the report, by name or number.
+fn signal(text: &str) -> Option<i32> {
+    let known = [("HUP", libc::SIGHUP), ("USR1", libc::SIGUSR1), ("USR2", libc::SIGUSR2), ("QUIT", libc::SIGQUIT)];
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    let by_name = known.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let number = by_name.or_else(|| text.parse().ok())?;
+    let usable = number == 0 || (number > 0 && number <= 64 && ![libc::SIGKILL, libc::SIGSTOP, libc::SIGTRAP].contains(&number));
+    usable.then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(vars: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::from_vars(vars.iter().map(|(key, value)| (OsString::from(key), OsString::from(value))))
+    }
+
+    #[test]
+    fn other_peoples_variables_are_passed_over() {
+        assert_eq!(from(&[("PATH", "/bin"), ("FAST", "1")]), Ok(Config::default()));
+    }
+
+    #[test]
+    fn a_policy_and_its_parameters_come_in_any_order() {
+        let paper = Policy::Paper { samples: 5, epoch_ms: 20.0 };
+        let keys = [("FASTINST_EPOCH", "20ms"), ("FASTINST_POLICY", "paper"), ("FASTINST_SAMPLES", "5")];
+        assert_eq!(from(&keys).unwrap().policy, paper);
+        assert_eq!(from(&[("FASTINST_BUDGET", "2%")]).unwrap().policy, Policy::Adaptive { budget: 0.02 });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_right() {
+        let wrong = |key, value| from(&[(key, value)]).unwrap_err().to_string();
+        assert!(wrong("FASTINST_POLCY", "x").starts_with("FASTINST_POLCY is no key of fastinst: the keys are FASTINST_POLICY,"));
+        assert_eq!(wrong("FASTINST_FOLLOW", "all"), "FASTINST_FOLLOW=all is not children or none");
+        for (key, value) in [
+            ("FASTINST_BUDGET", "200%"),
+            ("FASTINST_INTERVAL", "5"),
+            ("FASTINST_INTERVAL", "1ms"),
+            ("FASTINST_SIGNAL", "KILL"),
+            ("FASTINST_SIGNAL", "9"),
+            ("FASTINST_EPOCH", "-1ms"),
+            ("FASTINST_SAMPLES", "0"),
+            ("FASTINST_OUTPUT", ""),
+            ("FASTINST_ENABLED", "yes"),
+            ("FASTINST_POLICY", "best"),
+            ("FASTINST_FORMAT", "xml"),
+        ] {
+            assert!(wrong(key, value).contains(key), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn times_and_shares_are_read_as_people_write_them() {
+        assert_eq!(duration("1.5s"), Some(Duration::from_millis(1500)));
+        assert_eq!(duration("500us"), Some(Duration::from_micros(500)));
+        assert_eq!((duration("5"), duration("5 parsecs"), duration("")), (None, None, None));
+        assert_eq!((share("1%"), share("0.5"), share("0"), share("x")), (Some(0.01), Some(0.5), None, None));
+        assert_eq!((signal("SIGUSR1"), signal("12"), signal("0")), (Some(libc::SIGUSR1), Some(12), Some(0)));
+    }
+}

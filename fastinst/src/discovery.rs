@@ -1,0 +1,135 @@
+//! Discovery: where the probe sites of a module are.
+//!
+//! A module calls the hooks through its linkage table, through a slot, or directly. Who can be reached by which way is read off its
+//! relocations; the places that lead there are found by looking for displacements that do; and each is proved by decoding the function
+//! around it, from a beginning that is known, up to exactly that instruction. Bytes that were not reached by decoding are not sites,
+//! whatever they look like.
+//!
+//! - `module` says what is loaded, or what a file would be.
+//! - `hooks` says how a module reaches the hooks.
+//! - `scan` finds the places that could be sites, `walk` proves them and says which function they tell the hook.
+
+mod hooks;
+mod image;
+mod module;
+mod scan;
+mod walk;
+
+pub use hooks::Hooks;
+pub(crate) use image::Image;
+pub use image::ImageError;
+pub(crate) use module::Contents;
+pub use module::Module;
+
+use crate::probe::Kind;
+use callpatch::x86::{self, Transfer};
+use callpatch::{ConditionalJump, Destination, Form, Role};
+use std::path::PathBuf;
+use wordpatch::CodeAddr;
+
+/// Why a module's sites cannot be found.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// It is no ELF file for this machine, or a damaged one.
+    #[error("{}: {error}; give a program or library for x86-64 Linux", path.display())]
+    Image {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: ImageError,
+    },
+}
+
+/// A place that leads to a hook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundSite {
+    /// Where it begins.
+    pub address: CodeAddr,
+    /// Which instruction it is.
+    pub form: Form,
+    /// What it is for.
+    pub role: Role,
+    /// Which hook it leads to.
+    pub kind: Kind,
+    /// The function that it seems to tell the hook. A function in line is not the one that it lies in.
+    pub function: Option<CodeAddr>,
+    /// The function that it lies in.
+    pub within: Option<CodeAddr>,
+    /// It leads to a hook of the module's own.
+    pub own: bool,
+}
+
+/// What was found in a module.
+#[derive(Debug, Default)]
+pub struct Discovery {
+    /// Its sites, by address.
+    pub sites: Vec<FoundSite>,
+    /// Conditional jumps to a hook: they cannot be switched.
+    pub conditional: Vec<ConditionalJump>,
+    /// How it reaches the hooks.
+    pub hooks: Hooks,
+    /// Places that look like sites and were not reached by decoding.
+    pub refused: Vec<CodeAddr>,
+    /// How many functions have sites.
+    pub functions: usize,
+}
+
+impl Discovery {
+    /// Whether a site of this kind may lead there.
+    pub fn is_hook(&self, kind: Kind, to: Destination) -> bool {
+        self.hooks.kind_of(to) == Some(kind)
+    }
+}
+
+/// Finds the sites of a module.
+pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
+    let mut discovery = Discovery::default();
+    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+    let bytes = module.contents()?;
+    let image = Image::parse(&bytes).map_err(failed)?;
+    discovery.hooks = Hooks::of(&image, module.bias);
+    if discovery.hooks.is_empty() {
+        return Ok(discovery);
+    }
+    let starts = image.starts();
+    let mut candidates = Vec::new();
+    for segment in image.code() {
+        let base = CodeAddr::new(module.bias.wrapping_add(segment.address as usize));
+        scan::candidates(segment.bytes, base, &discovery.hooks, &mut candidates);
+    }
+    candidates.sort_unstable_by_key(|candidate| candidate.address);
+    let mut rest = &candidates[..];
+    while let Some(first) = rest.first() {
+        // All of one function are proved by one walk.
+        let start = walk::start_of(&starts, first.address, module.bias);
+        let end = walk::end_of(&starts, first.address, module.bias);
+        let count = rest.partition_point(|candidate| candidate.address < end);
+        let (here, others) = rest.split_at(count.max(1));
+        rest = others;
+        let code = image.code_from(start.get().wrapping_sub(module.bias) as u64);
+        walk::prove(start, code, here, &mut discovery);
+        discovery.functions += 1;
+    }
+    Ok(discovery)
+}
+
+/// A site as a walk has proved it.
+fn site(candidate: &scan::Candidate, function: Option<CodeAddr>, within: CodeAddr) -> Option<FoundSite> {
+    let Transfer::Switchable { form, .. } = candidate.transfer else { return None };
+    let role = if matches!(form, Form::Jump | Form::JumpMemory) { Role::TailJump } else { Role::Call };
+    let (address, kind, own) = (candidate.address, candidate.kind, candidate.own);
+    Some(FoundSite { address, form, role, kind, function, within: Some(within), own })
+}
+
+/// As [`x86::decode`], of bytes that may end too early.
+fn decode(at: CodeAddr, bytes: &[u8]) -> Option<Transfer> {
+    x86::decode(at, bytes)
+}

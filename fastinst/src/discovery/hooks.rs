@@ -1,0 +1,93 @@
+//! How a module reaches the hooks.
+
+use super::image::Image;
+use crate::probe::Kind;
+use callpatch::{Destination, x86};
+use std::collections::HashMap;
+use wordpatch::CodeAddr;
+
+/// The names of the hooks.
+pub(crate) fn kind_of(name: &str) -> Option<Kind> {
+    match name {
+        "__cyg_profile_func_enter" => Some(Kind::Enter),
+        "__cyg_profile_func_exit" => Some(Kind::Exit),
+        _ => None,
+    }
+}
+
+/// The ways from a module to the hooks.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Slots that hold a hook's address.
+    slots: HashMap<CodeAddr, Kind>,
+    /// Linkage stubs that jump through such a slot; and hooks in the module itself.
+    code: HashMap<CodeAddr, Kind>,
+    /// Hooks in the module itself.
+    own: HashMap<CodeAddr, Kind>,
+}
+
+impl Hooks {
+    pub(super) fn of(image: &Image<'_>, bias: usize) -> Self {
+        let at = |address: u64| CodeAddr::new(bias.wrapping_add(address as usize));
+        let mut hooks = Self::default();
+        for named in image.slots() {
+            if let Some(kind) = kind_of(named.name) {
+                hooks.slots.insert(at(named.slot), kind);
+            }
+        }
+        for code in image.code() {
+            hooks.find_stubs(code.bytes, at(code.address));
+        }
+        if hooks.slots.is_empty() {
+            // Without a way out, the module may still have hooks of its own.
+            for (name, address, _) in image.functions() {
+                if let Some(kind) = kind_of(name) {
+                    hooks.code.insert(at(address), kind);
+                    hooks.own.insert(at(address), kind);
+                }
+            }
+        }
+        hooks
+    }
+
+    /// Linkage stubs are all that jumps through the slots of the hooks from an address where a stub can begin. A tail jump through
+    /// a slot in a function looks the same, but nobody calls it.
+    fn find_stubs(&mut self, code: &[u8], base: CodeAddr) {
+        if self.slots.is_empty() {
+            return;
+        }
+        for at in memchr::memchr_iter(0xff, code) {
+            if code.get(at + 1) != Some(&0x25) {
+                continue;
+            }
+            // The stub may begin with `endbr64` and `bnd`.
+            for before in [0, 1, 4, 5] {
+                let Some(start) = at.checked_sub(before) else { break };
+                let address = base.offset(start as isize);
+                let slot = x86::stub_slot(address, &code[start..]);
+                let is_whole = before == 0 || code[start] == 0xf3 || (before == 1 && code[start] == 0xf2);
+                if let Some(&kind) = slot.filter(|_| is_whole).and_then(|slot| self.slots.get(&slot)) {
+                    self.code.insert(address, kind);
+                }
+            }
+        }
+    }
+
+    /// Whether the module reaches no hook.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.code.is_empty()
+    }
+
+    /// Which hook lies there.
+    pub fn kind_of(&self, to: Destination) -> Option<Kind> {
+        match to {
+            Destination::Code(code) => self.code.get(&code).copied(),
+            Destination::Slot(slot) => self.slots.get(&slot).copied(),
+        }
+    }
+
+    /// Whether what lies there is the module's own.
+    pub fn is_own(&self, to: Destination) -> bool {
+        self.own.contains_key(&to.address())
+    }
+}

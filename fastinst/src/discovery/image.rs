@@ -1,0 +1,252 @@
+//! An ELF file, as far as discovery needs it. A damaged or hostile one is an error, or has less in it.
+
+use goblin::container::{Container, Ctx};
+use goblin::elf::dynamic::Dynamic;
+use goblin::elf::program_header::{PF_X, PT_INTERP, PT_LOAD, PT_NOTE};
+use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, RelocSection};
+use goblin::elf::section_header::{SHT_NOBITS, SHT_SYMTAB};
+use goblin::elf::sym::{STT_FUNC, Symtab};
+use goblin::elf::{Header, ProgramHeader, SectionHeader};
+use goblin::strtab::Strtab;
+
+/// Why a file is no image.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageError {
+    /// Not ELF, or damaged.
+    #[error("it is no ELF file, or damaged: {0}")]
+    Damaged(String),
+    /// For another machine.
+    #[error("it is not for x86-64")]
+    Machine,
+}
+
+/// No table of a sensible file has more entries.
+const MOST: usize = 1 << 24;
+
+/// An ELF file.
+#[derive(Debug)]
+pub(crate) struct Image<'b> {
+    bytes: &'b [u8],
+    pub(crate) header: Header,
+    pub(crate) segments: Vec<ProgramHeader>,
+    pub(crate) sections: Vec<SectionHeader>,
+    section_names: Strtab<'b>,
+    dynamic: Option<Tables<'b>>,
+}
+
+/// What the dynamic section leads to.
+#[derive(Debug)]
+struct Tables<'b> {
+    symbols: Symtab<'b>,
+    names: Strtab<'b>,
+    relocations: Vec<RelocSection<'b>>,
+}
+
+/// Code of a file, and where it is loaded from the module's bias on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Code<'b> {
+    pub(crate) address: u64,
+    pub(crate) bytes: &'b [u8],
+}
+
+/// A relocation by the name of a symbol.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named<'b> {
+    pub(crate) slot: u64,
+    pub(crate) name: &'b str,
+}
+
+impl<'b> Image<'b> {
+    pub(crate) fn parse(bytes: &'b [u8]) -> Result<Self, ImageError> {
+        let damaged = |error: goblin::error::Error| ImageError::Damaged(error.to_string());
+        let header = goblin::elf::Elf::parse_header(bytes).map_err(damaged)?;
+        if header.e_machine != goblin::elf::header::EM_X86_64 || header.container().ok() != Some(Container::Big) {
+            return Err(ImageError::Machine);
+        }
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        let fits = |offset: u64, count: u16, size: usize| {
+            (offset as usize).checked_add(usize::from(count) * size).is_some_and(|end| end <= bytes.len())
+        };
+        let segments = if fits(header.e_phoff, header.e_phnum, 56) {
+            ProgramHeader::parse(bytes, header.e_phoff as usize, header.e_phnum.into(), ctx).map_err(damaged)?
+        } else {
+            return Err(ImageError::Damaged("its program headers lie outside of it".to_owned()));
+        };
+        let sections = if header.e_shoff != 0 && fits(header.e_shoff, header.e_shnum, 64) {
+            SectionHeader::parse(bytes, header.e_shoff as usize, header.e_shnum.into(), ctx).unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        let section_names =
+            sections.get(usize::from(header.e_shstrndx)).and_then(|section| table(bytes, section)).unwrap_or_default();
+        let mut image = Self { bytes, header, segments, sections, section_names, dynamic: None };
+        image.dynamic = image.tables(ctx);
+        Ok(image)
+    }
+
+    fn tables(&self, ctx: Ctx) -> Option<Tables<'b>> {
+        let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok()??;
+        let info = &dynamic.info;
+        let names = Strtab::parse(self.bytes, info.strtab, info.strsz, 0).ok()?;
+        let rest = self.bytes.len().checked_sub(info.symtab)?;
+        // How many symbols there are is told nowhere: up to the table of names, or as many as relocations ask for.
+        let count = if info.strtab > info.symtab { (info.strtab - info.symtab) / 24 } else { rest / 24 };
+        let symbols = Symtab::parse(self.bytes, info.symtab, count.min(rest / 24).min(MOST), ctx).ok()?;
+        let section = |at: usize, len: usize, rela| {
+            let end = at.checked_add(len)?;
+            (len > 0 && end <= self.bytes.len()).then(|| RelocSection::parse(self.bytes, at, len, rela, ctx).ok())?
+        };
+        let is_rela = info.pltrel == goblin::elf::dynamic::DT_RELA;
+        let relocations = [section(info.rela, info.relasz, true), section(info.jmprel, info.pltrelsz, is_rela)];
+        Some(Tables { symbols, names, relocations: relocations.into_iter().flatten().collect() })
+    }
+
+    /// Slots that the loader fills with the address of a function, by name.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Named<'b>> + '_ {
+        let tables = self.dynamic.iter();
+        tables.flat_map(|tables| {
+            let all = tables.relocations.iter().flat_map(RelocSection::iter);
+            let of_functions = all.filter(|relocation| matches!(relocation.r_type, R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT));
+            of_functions.filter_map(|relocation| {
+                let symbol = tables.symbols.get(relocation.r_sym)?;
+                Some(Named { slot: relocation.r_offset, name: tables.names.get_at(symbol.st_name)? })
+            })
+        })
+    }
+
+    /// Functions: name, address, size. From the full table of symbols if there is one.
+    pub(crate) fn functions(&self) -> Vec<(&'b str, u64, u64)> {
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        let mut functions = Vec::new();
+        let mut add = |symbols: &Symtab<'b>, names: &Strtab<'b>| {
+            let defined =
+                symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0 && symbol.st_value != 0);
+            functions.extend(defined.filter_map(|symbol| Some((names.get_at(symbol.st_name)?, symbol.st_value, symbol.st_size))));
+        };
+        for section in self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
+            let (Some(range), Some(names)) = (self.range(section), self.sections.get(section.sh_link as usize)) else { continue };
+            let symbols = Symtab::parse(self.bytes, range.start, (range.len() / 24).min(MOST), ctx);
+            if let (Ok(symbols), Some(names)) = (symbols, table(self.bytes, names)) {
+                add(&symbols, &names);
+            }
+        }
+        if let Some(tables) = &self.dynamic {
+            add(&tables.symbols, &tables.names);
+        }
+        functions
+    }
+
+    /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception handling knows.
+    pub(crate) fn starts(&self) -> Vec<u64> {
+        let mut starts: Vec<u64> = self.functions().into_iter().map(|(_, address, _)| address).collect();
+        starts.extend(self.unwind_starts());
+        starts.extend(self.sections.iter().filter(|section| section.is_executable()).map(|section| section.sh_addr));
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
+    /// Beginnings of functions by the sorted table of `.eh_frame_hdr` (Linux Standard Base, "Exception Frame Header"), in the one
+    /// form that linkers write.
+    fn unwind_starts(&self) -> Vec<u64> {
+        const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+        let header = self.segments.iter().find(|segment| segment.p_type == goblin::elf::program_header::PT_GNU_EH_FRAME);
+        let Some(header) = header else { return Vec::new() };
+        let start = header.p_offset as usize;
+        let Some(bytes) = start.checked_add(header.p_filesz as usize).and_then(|end| self.bytes.get(start..end)) else {
+            return Vec::new();
+        };
+        if !bytes.starts_with(&FORM) || bytes.len() < 12 {
+            return Vec::new();
+        }
+        let entries = bytes[12..].chunks_exact(8);
+        let first = |entry: &[u8]| entry.first_chunk().map(|offset| i32::from_le_bytes(*offset));
+        entries.filter_map(|entry| Some(header.p_vaddr.wrapping_add_signed(first(entry)?.into()))).collect()
+    }
+
+    /// Code that is executed.
+    pub(crate) fn code(&self) -> Vec<Code<'b>> {
+        let executable = self.segments.iter().filter(|segment| segment.p_type == PT_LOAD && segment.p_flags & PF_X != 0);
+        executable
+            .filter_map(|segment| {
+                let start = segment.p_offset as usize;
+                let bytes = self.bytes.get(start..start.checked_add(segment.p_filesz as usize)?)?;
+                Some(Code { address: segment.p_vaddr, bytes })
+            })
+            .collect()
+    }
+
+    /// Code from an address on.
+    pub(crate) fn code_from(&self, address: u64) -> &'b [u8] {
+        let segment = self
+            .code()
+            .into_iter()
+            .find(|code| address.checked_sub(code.address).is_some_and(|offset| (offset as usize) < code.bytes.len()));
+        segment.map_or(&[], |code| &code.bytes[(address - code.address) as usize..])
+    }
+
+    /// From the first address that is loaded to behind the last.
+    pub(crate) fn span(&self) -> Option<std::ops::Range<u64>> {
+        let loaded = || self.segments.iter().filter(|segment| segment.p_type == PT_LOAD);
+        let start = loaded().map(|segment| segment.p_vaddr).min()?;
+        let end = loaded().filter_map(|segment| segment.p_vaddr.checked_add(segment.p_memsz)).max()?;
+        (start < end).then_some(start..end)
+    }
+
+    pub(crate) fn is_static(&self) -> bool {
+        !self.segments.iter().any(|segment| segment.p_type == PT_INTERP) && self.header.e_type != goblin::elf::header::ET_DYN
+            || (self.header.e_type == goblin::elf::header::ET_DYN
+                && !self.has_interpreter()
+                && !self.needs_libraries()
+                && self.header.e_entry != 0)
+    }
+
+    fn has_interpreter(&self) -> bool {
+        self.segments.iter().any(|segment| segment.p_type == PT_INTERP)
+    }
+
+    /// Whether it names libraries: one that does is loaded by the loader.
+    fn needs_libraries(&self) -> bool {
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
+        dynamic.is_some_and(|dynamic| dynamic.dyns.iter().any(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED))
+    }
+
+    /// The contents of a section, if the file has it.
+    pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
+        let section = self.sections.iter().find(|section| self.section_names.get_at(section.sh_name) == Some(name))?;
+        self.bytes.get(self.range(section)?)
+    }
+
+    fn range(&self, section: &SectionHeader) -> Option<std::ops::Range<usize>> {
+        let start = section.sh_offset as usize;
+        let end = start.checked_add(section.sh_size as usize)?;
+        (section.sh_type != SHT_NOBITS && end <= self.bytes.len()).then_some(start..end)
+    }
+
+    /// Its build id (`.note.gnu.build-id`).
+    pub(crate) fn build_id(&self) -> Option<Vec<u8>> {
+        const GNU_BUILD_ID: u32 = 3;
+        for segment in self.segments.iter().filter(|segment| segment.p_type == PT_NOTE) {
+            let start = segment.p_offset as usize;
+            let mut notes = self.bytes.get(start..start.checked_add(segment.p_filesz as usize)?)?;
+            while notes.len() >= 12 {
+                let word = |at: usize| notes[at..at + 4].try_into().map_or(0, u32::from_le_bytes) as usize;
+                let (name, len, kind) = (word(0), word(4), word(8));
+                let at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
+                let end = at.checked_add(len)?;
+                if kind == GNU_BUILD_ID as usize && notes.get(12..16) == Some(b"GNU\0") {
+                    return notes.get(at..end).map(<[u8]>::to_vec);
+                }
+                notes = notes.get(end.checked_next_multiple_of(4)?..).unwrap_or(&[]);
+            }
+        }
+        None
+    }
+}
+
+/// A table of names.
+fn table<'b>(bytes: &'b [u8], section: &SectionHeader) -> Option<Strtab<'b>> {
+    let (start, len) = (section.sh_offset as usize, section.sh_size as usize);
+    (start.checked_add(len)? <= bytes.len()).then(|| Strtab::parse(bytes, start, len, 0).ok())?
+}

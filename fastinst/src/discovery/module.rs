@@ -1,0 +1,167 @@
+//! Modules: the program and its libraries, as they are loaded, or as files.
+//!
+//! # Safety
+//!
+//! This module exists to be called back by the loader, and to map files.
+#![allow(unsafe_code)]
+
+use super::DiscoveryError;
+use super::image::Image;
+use std::ffi::{CStr, OsStr};
+use std::ops::{Deref, Range};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use wordpatch::CodeAddr;
+
+/// A program or a library.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Its file.
+    pub path: PathBuf,
+    /// The last part of that.
+    pub name: String,
+    /// What is added to addresses of the file.
+    pub bias: usize,
+    /// From its first address to behind its last.
+    pub span: Range<CodeAddr>,
+    /// Whether it is loaded into this process.
+    pub is_loaded: bool,
+    /// Whether it is a program that no loader starts.
+    pub is_static: bool,
+}
+
+/// A file's contents.
+pub(crate) struct Contents {
+    at: *mut libc::c_void,
+    len: usize,
+}
+
+impl Deref for Contents {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: (1) mapped by `of` and not unmapped before `self` goes; (2) private: others' writes to the file may show, as they
+        // would in any copy; bytes have no invalid values. (3) A file that is cut short meanwhile faults: modules are not.
+        unsafe { std::slice::from_raw_parts(self.at.cast(), self.len) }
+    }
+}
+
+impl Drop for Contents {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: (1) mapped by `of`.
+            unsafe { libc::munmap(self.at, self.len) };
+        }
+    }
+}
+
+impl Contents {
+    pub(crate) fn of(path: &Path) -> std::io::Result<Self> {
+        let file = std::fs::File::open(path)?;
+        let data = file.metadata()?;
+        if !data.is_file() {
+            return Err(std::io::Error::other("it is no file"));
+        }
+        let len = data.len() as usize;
+        if len == 0 {
+            return Ok(Self { at: std::ptr::null_mut(), len: 0 });
+        }
+        // SAFETY: (1) a new mapping of an open file.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED { Err(std::io::Error::last_os_error()) } else { Ok(Self { at, len }) }
+    }
+}
+
+impl Module {
+    /// What is loaded into this process, the program first; without what the kernel provides, and without ourselves.
+    pub fn loaded() -> Vec<Self> {
+        let mut modules = Vec::new();
+        // SAFETY: (1) the callback below, with the vector that it is written for.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut modules).cast()) };
+        let ours = CodeAddr::new(visit as *const () as usize);
+        modules.retain(|module: &Self| !module.span.contains(&ours) || module.is_program());
+        modules
+    }
+
+    /// A file, as it would be loaded at address zero.
+    pub fn of_file(path: &Path) -> Result<Self, DiscoveryError> {
+        let contents = Contents::of(path).map_err(|error| DiscoveryError::Read { path: path.to_owned(), error })?;
+        let failed = |error| DiscoveryError::Image { path: path.to_owned(), error };
+        let image = Image::parse(&contents).map_err(failed)?;
+        let span = image.span().unwrap_or(0..0);
+        Ok(Self {
+            path: path.to_owned(),
+            name: name_of(path),
+            bias: 0,
+            span: CodeAddr::new(span.start as usize)..CodeAddr::new(span.end as usize),
+            is_loaded: false,
+            is_static: image.is_static(),
+        })
+    }
+
+    /// The file's contents. Of the running program also when it was deleted meanwhile.
+    pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
+        let of_program = || {
+            if self.is_loaded && self.is_program() { Contents::of(Path::new("/proc/self/exe")) } else { Contents::of(&self.path) }
+        };
+        let contents = if self.is_loaded { of_program() } else { Contents::of(&self.path) };
+        contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
+    }
+
+    /// Whether it is the program of this process, and not a library.
+    fn is_program(&self) -> bool {
+        // SAFETY: (1) asks the kernel's vector.
+        let headers = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
+        self.is_loaded && self.span.contains(&CodeAddr::new(headers))
+    }
+
+    /// Whether it calls the hooks.
+    pub fn has_hooks(&self) -> bool {
+        self.contents()
+            .is_ok_and(|contents| Image::parse(&contents).is_ok_and(|image| !super::Hooks::of(&image, self.bias).is_empty()))
+    }
+
+    /// Which compilers made it (`.comment`); empty if it does not say.
+    pub fn compilers(&self) -> Vec<String> {
+        let comment = |contents: &Contents| Some(Image::parse(contents).ok()?.section(".comment")?.to_vec());
+        let text = self.contents().ok().and_then(|contents| comment(&contents)).unwrap_or_default();
+        let lines = text.split(|&byte| byte == 0).filter(|line| !line.is_empty());
+        lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
+    }
+
+    /// Its build id, in hexadecimal digits; empty if it has none.
+    pub fn build_id(&self) -> String {
+        let id = self.contents().ok().and_then(|contents| Image::parse(&contents).ok()?.build_id());
+        id.unwrap_or_default().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Called by the loader for every module.
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, modules: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: (1) the loader's record; (2) the vector of `loaded`.
+    let (info, modules) = unsafe { (&*info, &mut *modules.cast::<Vec<Module>>()) };
+    // SAFETY: (1) as many headers as the record says.
+    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let loaded = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
+    let bias = info.dlpi_addr as usize;
+    let start = loaded().map(|header| header.p_vaddr as usize).min().unwrap_or(0);
+    let end = loaded().map(|header| (header.p_vaddr + header.p_memsz) as usize).max().unwrap_or(0);
+    // SAFETY: (1) a name, or null.
+    let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
+    let path = match name.to_bytes() {
+        // The program itself.
+        b"" if modules.is_empty() => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
+        b"" | b"linux-vdso.so.1" | b"linux-gate.so.1" => return 0,
+        name => PathBuf::from(OsStr::from_bytes(name)),
+    };
+    let span = CodeAddr::new(bias + start)..CodeAddr::new(bias + end);
+    modules.push(Module { name: name_of(&path), path, bias, span, is_loaded: true, is_static: false });
+    0
+}

@@ -1,0 +1,128 @@
+//! The walk: decoding a function from its beginning, which proves its sites.
+//!
+//! On the way it follows what registers hold that were loaded with an address: so it believes to know which function a site tells its
+//! hook. It is a belief, since another way may lead to the site with another value; hooks compare it with what they are told.
+
+use super::scan::Candidate;
+use super::{Discovery, site};
+use callpatch::x86::Transfer;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use wordpatch::CodeAddr;
+
+/// Functions are not longer; where no beginning is known a walk ends somewhere.
+const LONGEST: usize = 4 << 20;
+
+/// Where the function begins that an address lies in.
+pub(super) fn start_of(starts: &[u64], address: CodeAddr, bias: usize) -> CodeAddr {
+    let at = address.get().wrapping_sub(bias) as u64;
+    let before = starts.partition_point(|&start| start <= at);
+    let start = before.checked_sub(1).map_or(at, |last| starts[last]);
+    CodeAddr::new(bias.wrapping_add(start as usize))
+}
+
+/// Where the next one begins.
+pub(super) fn end_of(starts: &[u64], address: CodeAddr, bias: usize) -> CodeAddr {
+    let at = address.get().wrapping_sub(bias) as u64;
+    let end = starts.get(starts.partition_point(|&start| start <= at)).copied();
+    end.map_or(CodeAddr::new(usize::MAX), |end| CodeAddr::new(bias.wrapping_add(end as usize)))
+}
+
+/// Proves the candidates of one function.
+pub(super) fn prove(start: CodeAddr, code: &[u8], candidates: &[Candidate], found: &mut Discovery) {
+    let Some(last) = candidates.last() else { return };
+    let len = (last.address.distance_from(start) as usize).saturating_add(16).min(code.len()).min(LONGEST);
+    let mut decoder = Decoder::with_ip(64, &code[..len], start.get() as u64, DecoderOptions::NONE);
+    let mut registers = Registers { held: [None; 16], info: InstructionInfoFactory::new() };
+    let mut open = candidates.iter().peekable();
+    let mut instruction = Instruction::default();
+    while decoder.can_decode() {
+        let at = CodeAddr::new(decoder.ip() as usize);
+        // Passed over by decoding: it is part of another instruction.
+        while let Some(passed) = open.next_if(|candidate| candidate.address < at) {
+            found.refused.push(passed.address);
+        }
+        let Some(candidate) = open.peek() else { return };
+        decoder.decode_out(&mut instruction);
+        if instruction.code() == Code::INVALID {
+            break;
+        }
+        if candidate.address == at {
+            accept(candidate, &registers, start, found);
+            open.next();
+        }
+        registers.pass(&instruction);
+    }
+    found.refused.extend(open.map(|candidate| candidate.address));
+}
+
+fn accept(candidate: &Candidate, registers: &Registers, start: CodeAddr, found: &mut Discovery) {
+    if let Transfer::Conditional(jump) = candidate.transfer {
+        found.conditional.push(jump);
+    }
+    found.sites.extend(site(candidate, registers.argument(), start));
+}
+
+/// What registers hold, as far as it is an address that the function has loaded.
+struct Registers {
+    held: [Option<u64>; 16],
+    info: InstructionInfoFactory,
+}
+
+/// The place of a whole general register.
+fn number(register: Register) -> Option<usize> {
+    let full = register.full_register();
+    full.is_gpr64().then(|| full.number())
+}
+
+const RDI: usize = 7;
+
+impl Registers {
+    /// What the hook is told.
+    fn argument(&self) -> Option<CodeAddr> {
+        self.held[RDI].map(|address| CodeAddr::new(address as usize))
+    }
+
+    /// Follows an instruction.
+    fn pass(&mut self, instruction: &Instruction) {
+        let loaded = self.loaded(instruction);
+        match instruction.flow_control() {
+            FlowControl::Next => {}
+            FlowControl::Call | FlowControl::IndirectCall => return self.forget_called(),
+            // What comes next is reached from elsewhere: what callers' registers hold since the beginning is all that stays.
+            FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => return self.forget_called(),
+            _ => {}
+        }
+        for used in self.info.info(instruction).used_registers() {
+            let writes =
+                matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite);
+            if let Some(number) = number(used.register()).filter(|_| writes) {
+                self.held[number] = None;
+            }
+        }
+        if let Some((number, address)) = loaded {
+            self.held[number] = Some(address);
+        }
+    }
+
+    /// The address that an instruction loads into a register.
+    fn loaded(&self, instruction: &Instruction) -> Option<(usize, u64)> {
+        let to = number(instruction.op0_register())?;
+        match instruction.code() {
+            Code::Lea_r64_m if instruction.is_ip_rel_memory_operand() => Some((to, instruction.ip_rel_memory_address())),
+            Code::Mov_r32_imm32 | Code::Mov_r64_imm64 | Code::Mov_rm64_imm32 if instruction.op1_kind() != OpKind::Register => {
+                Some((to, instruction.immediate(1)))
+            }
+            Code::Mov_r64_rm64 | Code::Mov_rm64_r64 if instruction.op1_kind() == OpKind::Register => {
+                Some((to, self.held[number(instruction.op1_register())?]?))
+            }
+            _ => None,
+        }
+    }
+
+    /// A call may change rax, rcx, rdx, rsi, rdi and r8 to r11.
+    fn forget_called(&mut self) {
+        for number in [0, 1, 2, 6, 7, 8, 9, 10, 11] {
+            self.held[number] = None;
+        }
+    }
+}

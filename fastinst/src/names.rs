@@ -1,0 +1,68 @@
+//! Names of addresses in this process, by the modules that are planted.
+
+use crate::runtime::plant::Garden;
+use crate::symbols::{Symbols, demangled};
+use profiler::Label;
+use std::collections::HashMap;
+use wordpatch::CodeAddr;
+
+/// A name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As people write it; the module and an offset where there is none.
+    pub(crate) shown: String,
+    /// As the table of symbols has it.
+    pub(crate) symbol: String,
+    /// Where the function begins.
+    pub(crate) start: CodeAddr,
+}
+
+/// The symbols of modules, read when they are asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    known: HashMap<usize, Option<Symbols>>,
+}
+
+impl Names {
+    fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
+        let load = || garden.beds.get(bed).and_then(|bed| Symbols::load(&bed.module).ok());
+        self.known.entry(bed).or_insert_with(load).as_mut()
+    }
+
+    /// The function that an address lies in.
+    pub(crate) fn of(&mut self, garden: &Garden, address: CodeAddr) -> Name {
+        match garden.bed_of(address) {
+            Some((bed, _)) => self.in_bed(garden, bed, address),
+            None => Name { shown: format!("{address}"), symbol: String::new(), start: address },
+        }
+    }
+
+    /// The same, in a module that may be gone.
+    pub(crate) fn in_bed(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Name {
+        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address)).cloned();
+        if let Some(symbol) = symbol {
+            return Name { shown: demangled(&symbol.name), symbol: symbol.name, start: symbol.start };
+        }
+        let module = garden.beds.get(bed).map(|bed| &bed.module);
+        let offset = address.get().wrapping_sub(module.map_or(0, |module| module.bias));
+        let name = module.map_or("?", |module| &module.name);
+        Name { shown: format!("{name}+{offset:#x}"), symbol: String::new(), start: address }
+    }
+
+    /// The source line of an address.
+    pub(crate) fn line_of(&mut self, garden: &Garden, address: CodeAddr) -> Option<(String, u32)> {
+        let (bed, _) = garden.bed_of(address)?;
+        self.symbols(garden, bed)?.line_of(address)
+    }
+
+    /// What a profile calls a function: its name, and its place in a module of that number.
+    pub(crate) fn label(&mut self, garden: &Garden, bed: Option<usize>, address: CodeAddr) -> Label {
+        let Some(bed) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
+            return Label { name: format!("{address}"), offset: address.get() as u64, ..Label::default() };
+        };
+        let name = self.in_bed(garden, bed, address);
+        let bias = garden.beds.get(bed).map_or(0, |bed| bed.module.bias);
+        let offset = name.start.get().wrapping_sub(bias) as u64;
+        Label { name: name.shown, module: Some(bed as u32), offset, file: None, line: None }
+    }
+}

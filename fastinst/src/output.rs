@@ -1,0 +1,148 @@
+//! Output: what a profile says besides figures, and where it is written.
+
+use crate::config::{Config, Format};
+use crate::names::Names;
+use crate::runtime::functions::Id;
+use crate::runtime::plant::Garden;
+use profiler::{Clock, Module, Profile, Spent, TableOptions};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::CodeAddr;
+use wordpatch::os::replace::Replacement;
+
+/// What the runtime knows that the conductor does not.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) clock: Clock,
+    pub(crate) processor: f64,
+    pub(crate) toggles: u64,
+    pub(crate) switching: u64,
+    pub(crate) agent: u64,
+    pub(crate) samples: u64,
+    pub(crate) failures: u64,
+    pub(crate) unobserved: u64,
+    pub(crate) refused: u64,
+    pub(crate) probes: u64,
+    /// When the process began to be watched: nanoseconds since 1970.
+    pub(crate) started: u64,
+}
+
+/// Why a profile was not written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write {}: {error}; set FASTINST_OUTPUT to a place that can be written", path.display())]
+pub(crate) struct OutputError {
+    path: PathBuf,
+    error: std::io::Error,
+}
+
+/// Names everything, and says how the profile came about. `bed_of` tells the module that a function was found in.
+pub(crate) fn describe(
+    profile: &mut Profile,
+    garden: &Garden,
+    names: &mut Names,
+    facts: &Facts,
+    bed_of: impl Fn(Id) -> Option<usize>,
+) {
+    profile.set_hz(facts.clock.hz);
+    profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
+    profile.label(|id| {
+        let id = Id(id.0);
+        let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+        names.label(garden, bed_of(id), address)
+    });
+    // A call's return address lies behind it: what it belongs to is a byte before.
+    profile.label_callers(|site| Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1))));
+    keep_used_modules(profile);
+    let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
+    let header = &mut profile.header;
+    header.command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
+    header.process = wordpatch::os::threads::process();
+    // SAFETY: (1) getppid has no arguments and cannot fail.
+    #[allow(unsafe_code)]
+    let parent = unsafe { libc::getppid() };
+    header.parent = parent;
+    header.started = facts.started;
+    header.processor = facts.processor;
+    header.machine = wordpatch::os::cpu::brand();
+    header.spent = Spent {
+        probes: facts.probes,
+        toggles: facts.toggles,
+        samples: facts.samples,
+        switching: seconds(facts.switching),
+        agent: seconds(facts.agent),
+        lost: header.spent.lost,
+    };
+    header.notes.extend(notes(garden, facts));
+}
+
+fn module(module: &crate::discovery::Module) -> Module {
+    Module { path: module.path.to_string_lossy().into_owned(), build_id: String::new() }
+}
+
+/// Leaves out the modules that no function is in, and identifies the others.
+fn keep_used_modules(profile: &mut Profile) {
+    let mut numbers = std::collections::BTreeMap::new();
+    let all = std::mem::take(&mut profile.modules);
+    let mut kept = Vec::new();
+    let labels = profile
+        .functions
+        .iter_mut()
+        .flat_map(|function| function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut()).chain([&mut function.label]));
+    for label in labels {
+        let Some(module) = label.module else { continue };
+        let number = *numbers.entry(module).or_insert_with(|| {
+            let mut module = all.get(module as usize).cloned().unwrap_or_default();
+            let file = crate::discovery::Module::of_file(Path::new(&module.path));
+            module.build_id = file.map(|file| file.build_id()).unwrap_or_default();
+            kept.push(module);
+            kept.len() as u32 - 1
+        });
+        label.module = Some(number);
+    }
+    profile.modules = kept;
+}
+
+fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let mut notes: Vec<String> = garden.refusals.iter().take(SHOWN).cloned().collect();
+    if garden.refusals.len() > SHOWN {
+        notes.push(format!("{} more probes or modules were refused", garden.refusals.len() - SHOWN));
+    }
+    let mut tell = |count: u64, what: &str| {
+        if count > 0 {
+            notes.push(format!("{count} {what}"));
+        }
+    };
+    tell(facts.failures, "times a function could not be switched");
+    tell(facts.unobserved, "threads were not observed, for want of memory");
+    tell(facts.refused, "calls were of functions that found no place in the table");
+    notes
+}
+
+/// Writes the profile, in the format that the configuration asks for.
+pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result<(), OutputError> {
+    let bytes = match config.format {
+        Format::Profile => {
+            let mut bytes = Vec::new();
+            profile.to_file(&mut bytes).map_err(|error| OutputError { path: path.clone(), error })?;
+            bytes
+        }
+        Format::Table => profile.table(&TableOptions::default()).into_bytes(),
+        Format::Json => profile.json().into_bytes(),
+        Format::Csv => profile.csv().into_bytes(),
+        Format::Folded => profile.folded().into_bytes(),
+        Format::Pprof => profile.pprof(),
+        Format::Gprof => profile.gprof().into_bytes(),
+    };
+    let written = if is_stream(&path) { std::fs::write(&path, &bytes) } else { replace(&path, &bytes) };
+    written.map_err(|error| OutputError { path, error })
+}
+
+/// Whether it is a device or a pipe, which cannot be replaced.
+fn is_stream(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|data| !data.is_file())
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    Replacement::begin(path)?.finish(bytes)
+}

@@ -1,0 +1,28 @@
+//! What runs inside of the observed program.
+//!
+//! ```text
+//!   site ──► trampoline (one a site, on an island near the module: its numbers, a jump through its slot)
+//!                 └─► stub (assembly: count, time, or user) ──► event (Rust: whatever is rare) ──► agent (a thread: sums up, decides)
+//! ```
+//!
+//! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a record for each function.
+//! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
+//! - [`functions`], [`sites`] and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
+//! - [`measure`] knows the clock, and what the stubs cost.
+//! - [`plant`] leads the sites of a module to their trampolines.
+//! - [`agent`] is the thread that drains, decides and writes; [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
+//!   functions of the C library that we stand before.
+
+pub(crate) mod agent;
+pub(crate) mod doors;
+pub(crate) mod event;
+pub(crate) mod functions;
+pub(crate) mod guest;
+pub(crate) mod layout;
+pub(crate) mod measure;
+pub(crate) mod modes;
+pub(crate) mod plant;
+pub(crate) mod sites;
+pub(crate) mod skip;
+pub(crate) mod stub;
+pub(crate) mod threads;

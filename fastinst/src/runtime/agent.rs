@@ -1,0 +1,462 @@
+//! The agent: the thread that drains the others' blocks, asks the conductor what to do, does it, and writes the profile.
+//!
+//! It blocks all signals, owns no lock that a hook could want, and is called by a word that it sleeps on. Whoever wants a profile
+//! written asks it and waits, for no longer than he can afford: so nothing of ours ever runs in a signal handler of the program.
+
+use super::functions::{self, Id};
+use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
+use super::plant::{Garden, UNLOADING, garden};
+use super::{guest, measure, modes, sites, threads};
+use crate::names::Names;
+use crate::output;
+use profiler::{Clock, Conductor, Mode, Probes, Sample};
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::time::{Duration, Instant};
+use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
+use wordpatch::{CodeAddr, Ticks};
+
+/// Counted up with every call, and slept on.
+static CALLS: AtomicU32 = AtomicU32::new(0);
+/// What was asked for: bits below.
+static WISHES: AtomicU32 = AtomicU32::new(0);
+/// How many times the profile was written on request.
+static WRITTEN: AtomicU32 = AtomicU32::new(0);
+/// The agent's thread; zero if there is none.
+static THREAD: AtomicU32 = AtomicU32::new(0);
+/// What draining, deciding and switching took the agent, for the account.
+static SPENT: AtomicU64 = AtomicU64::new(0);
+
+const WRITE: u32 = 1;
+const LEAVE: u32 = 2;
+
+/// The share of one processor that looking at counters may take.
+const LOOKING: u64 = 500;
+/// For how long the agent only drains when threads fill their rings all the time.
+const BUSY_FOR: Duration = Duration::from_millis(5);
+/// An entry behind which so many were filled is not filled any more.
+const ABANDONED: u64 = RING_COUNT as u64 / 2;
+/// No tick comes sooner after another.
+const SOONEST: Duration = Duration::from_millis(1);
+/// Nor later, so that requests and new modules are seen.
+const LATEST: Duration = Duration::from_millis(250);
+
+/// Wakes the agent. Usable in a signal handler.
+pub(crate) fn call() {
+    CALLS.fetch_add(1, Release);
+    wake(&CALLS);
+}
+
+/// Whether there is one.
+pub(crate) fn is_there() -> bool {
+    THREAD.load(Relaxed) != 0
+}
+
+/// Has the profile written, and waits for it. Returns whether it was.
+pub(crate) fn write_now(patience: Duration) -> bool {
+    if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
+        return false;
+    }
+    let before = WRITTEN.load(Acquire);
+    ask(WRITE);
+    await_until(patience, || WRITTEN.load(Acquire) != before)
+}
+
+/// Has the profile written some time soon. Usable in a signal handler.
+pub(crate) fn ask_to_write() {
+    ask(WRITE);
+}
+
+/// Has the agent leave, and waits until its thread is gone.
+pub(crate) fn dismiss(patience: Duration) -> bool {
+    let thread = THREAD.load(Acquire);
+    if thread == 0 {
+        return true;
+    }
+    ask(LEAVE);
+    await_until(patience, || THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32)))
+}
+
+fn ask(wish: u32) {
+    WISHES.fetch_or(wish, AcqRel);
+    call();
+}
+
+fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    while !done() {
+        if Instant::now() > end {
+            return false;
+        }
+        // SAFETY-free and short: the agent answers within a few hundred microseconds.
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    true
+}
+
+/// In a forked child: the thread is the parent's.
+pub(crate) fn forget() {
+    THREAD.store(0, Release);
+    WISHES.store(0, Release);
+    SPENT.store(0, Relaxed);
+}
+
+/// Starts the agent's thread, with the agent that `make` makes there.
+pub(crate) fn start(make: impl FnOnce() -> Agent + Send + 'static) -> std::io::Result<()> {
+    THREAD.store(u32::MAX, Release);
+    let blocked = wordpatch::os::signals::Blocked::all();
+    let life = move || {
+        threads::ours();
+        guest::block_signals();
+        THREAD.store(current().0 as u32, Release);
+        make().run();
+    };
+    let thread = std::thread::Builder::new().name("fastinst".into()).stack_size(512 << 10).spawn(life);
+    drop(blocked);
+    if thread.is_err() {
+        THREAD.store(0, Release);
+    }
+    thread.map(drop)
+}
+
+/// The agent's own state.
+pub(crate) struct Agent {
+    conductor: Conductor,
+    functions: Vec<Account>,
+    /// Those that are in sample mode.
+    armed: Vec<Id>,
+    started: measure::Instants,
+    cpu: Duration,
+    written: Instant,
+    samples: u64,
+    names: Names,
+    /// Nanoseconds since 1970.
+    began: u64,
+}
+
+/// What the agent knows of a function.
+#[derive(Clone, Debug)]
+struct Account {
+    /// Entries that were told to the conductor.
+    told: u64,
+    /// Entries on threads that have ended.
+    ended: u64,
+    samples: bool,
+    module: Option<usize>,
+}
+
+impl Agent {
+    /// With the functions that there are; gives them their first modes.
+    pub(crate) fn new(clock: Clock, seed: u64) -> Self {
+        let (now, costs) = (Ticks::now(), measure::costs());
+        let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, profiler::Ticks(now.0));
+        let mut agent = Self {
+            conductor,
+            functions: Vec::new(),
+            armed: Vec::new(),
+            started: measure::Instants::now(),
+            cpu: process_time(),
+            written: Instant::now(),
+            samples: 0,
+            names: Names::default(),
+            began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+        };
+        let all: BTreeSet<Id> = functions::all().collect();
+        agent.discover(&all, &mut garden());
+        agent
+    }
+
+    /// Tells the conductor of functions that are new or have new sites.
+    fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
+        let blank = Account { told: 0, ended: 0, samples: false, module: None };
+        self.functions.resize(functions::count() as usize, blank);
+        for &id in changed {
+            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            self.functions[id.0 as usize].module = garden.bed_of(address).map(|(number, _)| number);
+            if guest::is_selected(garden, address) {
+                self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
+            } else {
+                modes::allow(id, false);
+            }
+        }
+        let mut changes = Changes::default();
+        self.conductor.first(&mut changes);
+        self.carry_out(changes);
+    }
+
+    fn run(mut self) {
+        let mut pause = SOONEST;
+        loop {
+            let calls = CALLS.load(Acquire);
+            if WISHES.load(Acquire) == 0 {
+                sleep_while_for(&CALLS, calls, pause);
+            }
+            pause = self.tick();
+            let wishes = WISHES.swap(0, AcqRel);
+            if wishes & WRITE != 0 {
+                self.write();
+                WRITTEN.fetch_add(1, Release);
+            } else if guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval) {
+                self.write();
+            }
+            if wishes & LEAVE != 0 {
+                break;
+            }
+        }
+        guest::agent_leaves(self);
+        THREAD.store(0, Release);
+    }
+
+    /// Drains, decides, switches. Returns how long to sleep.
+    fn tick(&mut self) -> Duration {
+        let start = Ticks::now();
+        self.look_for_modules();
+        let looking = Ticks::now();
+        let busy = self.drain_while_busy();
+        self.count();
+        let looked = Ticks::now().since(looking);
+        self.retirements();
+        let cpu = process_time();
+        let spent = cpu.saturating_sub(self.cpu);
+        self.cpu = cpu;
+        let hz = guest::clock().hz;
+        let now = Ticks::now();
+        let mut changes = Changes::default();
+        let spent = profiler::Ticks((spent.as_secs_f64() * hz) as u64);
+        let next = self.conductor.tick(profiler::Ticks(now.0), spent, &mut changes);
+        if UNLOADING.load(Acquire) == 0 {
+            let garden = garden();
+            self.carry_out(changes);
+            drop(garden);
+        }
+        let end = Ticks::now();
+        SPENT.fetch_add(end.since(start).0, Relaxed);
+        if busy {
+            return Duration::ZERO;
+        }
+        let until = Ticks(next.0).since(end).0.max(looked.0.saturating_mul(LOOKING));
+        let pause = Duration::from_secs_f64(until as f64 / hz).clamp(SOONEST, LATEST);
+        guest::config().interval.map_or(pause, |interval| pause.min(interval))
+    }
+
+    fn look_for_modules(&mut self) {
+        let new_functions = guest::take_new_functions();
+        if !guest::take_modules_wanted() && !new_functions {
+            return;
+        }
+        let mut garden = garden();
+        if UNLOADING.load(Acquire) > 0 {
+            guest::want_modules();
+            return;
+        }
+        let mut changed: BTreeSet<Id> = (self.functions.len().max(1) as u32..functions::count()).map(Id).collect();
+        changed.extend(garden.learn());
+        let planted = garden.plant_all(guest::policy(), true);
+        let new = !planted.is_empty();
+        changed.extend(planted);
+        self.discover(&changed, &mut garden);
+        guest::scanned(new);
+    }
+
+    /// Takes samples, again as long as they come faster than one by one, up to a while. Returns whether they still do.
+    fn drain_while_busy(&mut self) -> bool {
+        let end = Instant::now() + BUSY_FOR;
+        loop {
+            let busy = self.drain();
+            if !busy || Instant::now() > end {
+                return busy;
+            }
+        }
+    }
+
+    /// Takes all samples. Returns whether some ring was more than a quarter full.
+    fn drain(&mut self) -> bool {
+        let mut busy = false;
+        for block in threads::all() {
+            let ended = block.state.load(Acquire) == ENDED;
+            busy |= self.drain_ring(block) > RING_COUNT / 4;
+            let lost = block.lost.swap(0, Relaxed);
+            if lost > 0 {
+                self.conductor.lost(profiler::FuncId(0), lost.into());
+            }
+            if ended {
+                self.take_records(block);
+                block.state.store(FREE, Release);
+            }
+        }
+        busy
+    }
+
+    fn drain_ring(&mut self, block: &Header) -> usize {
+        let first = block.tail.load(Relaxed);
+        let mut tail = first;
+        loop {
+            let entry = block.entry(tail);
+            let ready = entry.ready.load(Acquire);
+            if ready == 0 {
+                // Taken and never filled, by a stub that a signal's handler has left by longjmp; or not yet filled.
+                if block.head.load(Acquire).saturating_sub(tail) < ABANDONED {
+                    break;
+                }
+                block.lost.fetch_add(1, Relaxed);
+                tail += 1;
+                continue;
+            }
+            let sample = Sample {
+                function: profiler::FuncId(Id::of_record(ready - 1).0),
+                call_site: entry.call_site.load(Relaxed),
+                ticks: entry.ticks.load(Relaxed),
+                nested: entry.nested.load(Relaxed),
+                children: entry.children.load(Relaxed),
+            };
+            self.conductor.sample(&sample);
+            entry.ready.store(0, Relaxed);
+            tail += 1;
+            if (tail - first).is_multiple_of(64) {
+                block.tail.store(tail, Release);
+            }
+        }
+        block.tail.store(tail, Release);
+        self.samples += tail - first;
+        (tail - first) as usize
+    }
+
+    /// The counts of a thread that has ended; its records are zero afterwards.
+    fn take_records(&mut self, block: &Header) {
+        for number in 1..threads::records_of(block).min(self.functions.len() as u32) {
+            if let Some(record) = block.record(number * RECORD as u32)
+                && record.address.load(Relaxed) != 0
+            {
+                self.functions[number as usize].ended += record.count.swap(0, Relaxed);
+                record.address.store(0, Relaxed);
+                record.open.store(0, Relaxed);
+            }
+        }
+    }
+
+    /// Sums up the entries of all threads, and tells the conductor what has come.
+    fn count(&mut self) {
+        let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
+        for block in threads::all() {
+            let records = threads::records_of(block).min(sums.len() as u32);
+            for (number, sum) in (1..records).zip(&mut sums[1..]) {
+                if let Some(record) = block.record(number * RECORD as u32) {
+                    *sum += record.count.load(Relaxed);
+                }
+            }
+        }
+        for (number, sum) in sums.into_iter().enumerate().skip(1) {
+            let id = Id(number as u32);
+            let sum = sum + id.function().late.load(Relaxed);
+            let account = &mut self.functions[number];
+            let new = sum.saturating_sub(account.told);
+            if new > 0 {
+                account.told = sum;
+                self.conductor.entered(profiler::FuncId(id.0), new);
+            }
+        }
+    }
+
+    /// Functions whose hooks have had enough.
+    fn retirements(&mut self) {
+        let (conductor, functions) = (&mut self.conductor, &mut self.functions);
+        self.armed.retain(|&id| {
+            let function = id.function();
+            let armed = modes::mode_is_sample(function);
+            if !armed {
+                functions[id.0 as usize].samples = false;
+                conductor.retired(profiler::FuncId(id.0), profiler::Ticks(function.retired_at.load(Acquire)));
+            }
+            armed
+        });
+    }
+
+    fn carry_out(&mut self, changes: Changes) {
+        for (function, mode) in changes.0 {
+            let id = Id(function.0);
+            modes::set(id, mode);
+            let account = &mut self.functions[id.0 as usize];
+            let samples = matches!(mode, Mode::Sample(_));
+            if samples && !account.samples {
+                self.armed.push(id);
+            } else if !samples && account.samples {
+                self.armed.retain(|&armed| armed != id);
+            }
+            account.samples = samples;
+        }
+    }
+
+    /// Writes the profile, or says once why not.
+    fn write(&mut self) {
+        self.written = Instant::now();
+        let profile = self.profile();
+        if let Err(error) = output::write(&profile, guest::config(), guest::output_path()) {
+            guest::complain(&error.to_string());
+        }
+    }
+
+    fn profile(&mut self) -> profiler::Profile {
+        let now = Ticks::now();
+        let clock = measure::clock_since(self.started, guest::clock());
+        let facts = self.facts(clock);
+        let garden = garden();
+        let mut profile = self.conductor.profile(profiler::Ticks(now.0));
+        let functions = &self.functions;
+        let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
+        output::describe(&mut profile, &garden, &mut self.names, &facts, bed_of);
+        profile
+    }
+
+    fn facts(&self, clock: Clock) -> output::Facts {
+        output::Facts {
+            clock,
+            processor: process_time().as_secs_f64(),
+            toggles: modes::ACCOUNT.toggles.load(Relaxed),
+            switching: modes::ACCOUNT.ticks.load(Relaxed),
+            agent: SPENT.load(Relaxed),
+            samples: self.samples,
+            failures: modes::ACCOUNT.failures.load(Relaxed),
+            unobserved: threads::UNOBSERVED.load(Relaxed),
+            refused: functions::REFUSED.load(Relaxed).into(),
+            probes: sites::count().into(),
+            started: self.began,
+        }
+    }
+}
+
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Agent").field("functions", &self.functions.len()).finish_non_exhaustive()
+    }
+}
+
+/// What the conductor wants changed.
+#[derive(Debug, Default)]
+struct Changes(Vec<(profiler::FuncId, Mode)>);
+
+impl Probes for Changes {
+    fn set(&mut self, function: profiler::FuncId, mode: Mode) {
+        self.0.push((function, mode));
+    }
+}
+
+fn sites_of(id: Id) -> u32 {
+    let board = id.function().sites.load(Acquire);
+    // SAFETY: (1) null, or a switchboard that is never freed.
+    #[allow(unsafe_code)]
+    let board = unsafe { board.as_ref() };
+    board.map_or(0, |board| (board.enters.len() + board.exits.len()) as u32)
+}
+
+/// The processor time of the process.
+fn process_time() -> Duration {
+    // SAFETY: (1) a time to write to.
+    #[allow(unsafe_code)]
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time);
+        time
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,175 @@
+//! Doors: functions of the C library that we stand before, because the process is not afterwards what it was before.
+//!
+//! Each leads on to the next definition in the loader's order, with all of its arguments, as if we were not there: also with the
+//! caller's return address on the stack, by which `dlopen` knows who asks.
+//!
+//! | door | what is done before |
+//! |---|---|
+//! | `_exit`, `_Exit`, exec | the profile is written |
+//! | `dlopen`, `dlmopen` | the agent is started, which sees the new module |
+//! | `dlclose` | nobody switches sites that might go |
+//! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
+//!
+//! # Safety
+//!
+//! This module exists to pass on calls whose arguments it does not know.
+#![allow(unsafe_code)]
+#![allow(unreachable_pub, reason = "the loader reaches them, by name")]
+
+use super::{agent, guest, plant};
+use std::arch::naked_asm;
+use std::ffi::CStr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::time::Duration;
+use wordpatch::os;
+
+/// How long a namespace waits for the agent.
+const STEP_ASIDE: Duration = Duration::from_secs(1);
+
+macro_rules! doors {
+    ($($number:literal $name:ident $text:literal $before:path;)*) => {
+        const DOORS: &[(&CStr, fn())] = &[$(($text, $before)),*];
+        static NEXT: [AtomicUsize; DOORS.len()] = [const { AtomicUsize::new(0) }; DOORS.len()];
+        $(
+            #[doc = concat!("Does what is to be done before, and goes on to the C library's `", stringify!($name), "`.")]
+            ///
+            /// # Safety
+            /// As for the C library's.
+            #[unsafe(naked)]
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name() {
+                naked_asm!(
+                    "endbr64",
+                    "push rdi",
+                    "push rsi",
+                    "push rdx",
+                    "push rcx",
+                    "push r8",
+                    "push r9",
+                    "push rax",
+                    "mov edi, {number}",
+                    "call {pass}",
+                    "mov r11, rax",
+                    "pop rax",
+                    "pop r9",
+                    "pop r8",
+                    "pop rcx",
+                    "pop rdx",
+                    "pop rsi",
+                    "pop rdi",
+                    "jmp r11",
+                    number = const $number,
+                    pass = sym pass,
+                )
+            }
+        )*
+    };
+}
+
+doors! {
+    0 _exit c"_exit" guest::before_departure;
+    1 _Exit c"_Exit" guest::before_departure;
+    2 execve c"execve" guest::before_departure;
+    3 execv c"execv" guest::before_departure;
+    4 execvp c"execvp" guest::before_departure;
+    5 execvpe c"execvpe" guest::before_departure;
+    6 execl c"execl" guest::before_departure;
+    7 execlp c"execlp" guest::before_departure;
+    8 execle c"execle" guest::before_departure;
+    9 fexecve c"fexecve" guest::before_departure;
+    10 dlopen c"dlopen" before_dlopen;
+    11 dlmopen c"dlmopen" before_dlopen;
+    12 quick_exit c"quick_exit" guest::before_departure;
+}
+
+/// Does what is to be done at a door; returns where it leads.
+extern "C" fn pass(number: u32) -> usize {
+    let errno = os::errno();
+    let (name, before) = DOORS[number as usize];
+    before();
+    let next = next(&NEXT[number as usize], name);
+    os::set_errno(errno);
+    next
+}
+
+/// The definition behind ours.
+fn next(known: &AtomicUsize, name: &CStr) -> usize {
+    match known.load(Relaxed) {
+        0 => {
+            // SAFETY: (1) a name; (2) the loader's own search.
+            let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+            if next == 0 {
+                // Nobody could have called what does not exist.
+                std::process::abort();
+            }
+            known.store(next, Release);
+            next
+        }
+        next => next,
+    }
+}
+
+fn before_dlopen() {
+    if let Err(why) = guest::start_agent() {
+        guest::complain(&why);
+    }
+    guest::expect_module();
+}
+
+static DLCLOSE: AtomicUsize = AtomicUsize::new(0);
+static UNSHARE: AtomicUsize = AtomicUsize::new(0);
+static SETNS: AtomicUsize = AtomicUsize::new(0);
+
+/// Unloads a library, while nobody switches sites that might go with it.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlclose(handle: *mut libc::c_void) -> libc::c_int {
+    // SAFETY: (1) the C library's function has this type.
+    let next: unsafe extern "C" fn(*mut libc::c_void) -> libc::c_int = unsafe { std::mem::transmute(next(&DLCLOSE, c"dlclose")) };
+    // SAFETY: (1) the caller.
+    let close = || unsafe { next(handle) };
+    if guest::is_running() { plant::while_unloading(close) } else { close() }
+}
+
+/// Leaves namespaces, without the agent's thread.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unshare(flags: libc::c_int) -> libc::c_int {
+    // SAFETY: (1) the C library's function has this type.
+    let next: unsafe extern "C" fn(libc::c_int) -> libc::c_int = unsafe { std::mem::transmute(next(&UNSHARE, c"unshare")) };
+    // SAFETY: (1) the caller.
+    alone(|| unsafe { next(flags) })
+}
+
+/// Enters a namespace, without the agent's thread.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setns(fd: libc::c_int, kind: libc::c_int) -> libc::c_int {
+    // SAFETY: (1) the C library's function has this type.
+    let next: unsafe extern "C" fn(libc::c_int, libc::c_int) -> libc::c_int =
+        unsafe { std::mem::transmute(next(&SETNS, c"setns")) };
+    // SAFETY: (1) the caller.
+    alone(|| unsafe { next(fd, kind) })
+}
+
+/// Does `act` while the agent's thread is not there.
+fn alone(act: impl FnOnce() -> libc::c_int) -> libc::c_int {
+    if !agent::is_there() {
+        return act();
+    }
+    agent::dismiss(STEP_ASIDE);
+    let result = act();
+    let errno = os::errno();
+    if let Err(why) = guest::start_agent() {
+        guest::complain(&why);
+    }
+    os::set_errno(errno);
+    result
+}

@@ -1,0 +1,351 @@
+//! An event: all the rules, for whatever the stubs leave out.
+//!
+//! Nothing here allocates, takes a lock, or waits for anybody but the agent when a ring is full. It may run in a signal handler that has
+//! interrupted a stub, or this very module on the same thread: then the entry is counted in the function's common counter, and
+//! nothing else is done. The program's `errno` is as it was.
+//!
+//! # Safety
+//!
+//! This module exists to be called from assembly.
+#![allow(unsafe_code)]
+
+use super::agent;
+use super::functions::{self, Id};
+use super::layout::{FRAME, Frame, Function, Header, RING_COUNT, Record};
+use super::sites;
+use super::stub::{MULTIPLIER, NO_SITE};
+use super::threads::{self, Caller};
+use super::{guest, modes};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::compiler_fence;
+use wordpatch::Ticks;
+use wordpatch::os;
+
+/// Frames of other stacks (of a signal handler, of coroutines) are told by their distance: no thread's stack is larger.
+const ANOTHER_STACK: u64 = 64 << 20;
+
+/// How many entries beyond its quota a function may have open or skipped before it retires although calls are open: they may
+/// never return.
+const OVERRUN: i32 = -64;
+
+/// How often a thread gives way for room in its ring before it gives a sample up.
+const PATIENCE: usize = 20_000;
+
+/// An enter hook was called.
+pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32) {
+    if !guest::is_running() {
+        return;
+    }
+    let errno = os::errno();
+    if let Some(id) = identify(address, site) {
+        match threads::caller() {
+            Caller::Ours => {}
+            Caller::Passing => count_late(id),
+            Caller::Observed(block) => guarded(block, sp, || count_late(id), || enter_on(block, id, sp)),
+        }
+    }
+    os::set_errno(errno);
+}
+
+/// An exit hook was called.
+pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32) {
+    let now = Ticks::now().0;
+    if !guest::is_running() {
+        return;
+    }
+    let errno = os::errno();
+    if let Some(id) = identify(address, site)
+        && let Caller::Observed(block) = threads::caller()
+    {
+        guarded(block, sp, || (), || exit_on(block, id, call_site, now));
+    }
+    os::set_errno(errno);
+}
+
+/// The last open call of a function has ended, and its quota is used up.
+pub(super) extern "C" fn enough(record: u32) {
+    let errno = os::errno();
+    if let Caller::Observed(block) = threads::caller()
+        && let Some(mine) = block.record(record)
+    {
+        modes::retire(Id::of_record(record), mine.term.load(Relaxed));
+    }
+    os::set_errno(errno);
+}
+
+/// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted. An event that was left by
+/// `longjmp` out of the signal's handler is known by its stack pointer: it lies below ours.
+fn guarded(block: &Header, sp: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
+    let busy = block.busy.load(Relaxed);
+    if busy != 0 && (sp < busy || signal_stack().contains(&sp)) {
+        return otherwise();
+    }
+    block.busy.store(sp, Relaxed);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    act();
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    block.busy.store(0, Relaxed);
+}
+
+fn count_late(id: Id) {
+    if modes::mode_counts(id.function()) {
+        id.function().late.fetch_add(1, Relaxed);
+    }
+}
+
+/// The function that a hook was told. Where the site was believed to be another's, the agent is told.
+fn identify(address: u64, site: u32) -> Option<Id> {
+    if site != NO_SITE
+        && let Some(site) = sites::get(site)
+    {
+        if let Some(owner) = site.owner()
+            && owner.function().address.load(Relaxed) == address
+        {
+            return Some(owner);
+        }
+        let id = known(address)?;
+        if !site.shared.load(Relaxed) && site.learned.swap(id.0, Relaxed) != id.0 {
+            agent::call();
+        }
+        return Some(id);
+    }
+    guest::saw_call_without_site();
+    known(address)
+}
+
+fn known(address: u64) -> Option<Id> {
+    functions::find(address).or_else(|| {
+        let id = functions::add(address)?;
+        guest::saw_new_function();
+        Some(id)
+    })
+}
+
+fn enter_on(block: &Header, id: Id, sp: u64) {
+    let function = id.function();
+    let Some(record) = record_of(block, id, function) else { return count_late(id) };
+    let counts = modes::mode_counts(function);
+    if counts {
+        bump(&record.count);
+    }
+    if modes::mode_is_sample(function) {
+        begin_term(block, record, function);
+        heal(block, sp);
+        let timed = record.skip.load(Relaxed) <= 0;
+        if timed && record.left.load(Relaxed) > 0 {
+            record.skip.store(draw(block, function), Relaxed);
+            record.left.store(record.left.load(Relaxed) - 1, Relaxed);
+            push(block, id, record, sp, true);
+        } else if timed {
+            beyond_quota(block, id, record, function, sp);
+        } else {
+            record.skip.store(record.skip.load(Relaxed) - 1, Relaxed);
+            if record.open.load(Relaxed) != 0 {
+                push(block, id, record, sp, false);
+            }
+        }
+    }
+}
+
+/// A call that would be timed, after the quota.
+fn beyond_quota(block: &Header, id: Id, record: &Record, function: &Function, sp: u64) {
+    let left = record.left.load(Relaxed);
+    if function.quota.load(Relaxed) == i32::MAX {
+        record.left.store(i32::MAX, Relaxed);
+        return push(block, id, record, sp, true);
+    }
+    record.left.store(left - 1, Relaxed);
+    if record.open.load(Relaxed) == 0 || left < OVERRUN {
+        modes::retire(id, record.term.load(Relaxed));
+    } else {
+        push(block, id, record, sp, false);
+    }
+}
+
+/// The thread's record of a function, which from now on stubs find.
+fn record_of<'b>(block: &Header, id: Id, function: &Function) -> Option<&'b Record> {
+    let record = block.record(id.record())?;
+    if record.address.load(Relaxed) == 0 {
+        record.term.store(function.term.load(Acquire).wrapping_sub(1), Relaxed);
+        record.address.store(function.address.load(Relaxed), Relaxed);
+    }
+    Some(record)
+}
+
+/// The first event of a term on this thread.
+fn begin_term(block: &Header, record: &Record, function: &Function) {
+    let term = function.term.load(Acquire);
+    if record.term.load(Relaxed) != term {
+        record.left.store(function.quota.load(Relaxed), Relaxed);
+        record.open.store(0, Relaxed);
+        record.skip.store(draw(block, function), Relaxed);
+        record.term.store(term, Relaxed);
+    }
+}
+
+/// A number of calls to leave out.
+fn draw(block: &Header, function: &Function) -> i32 {
+    let random = block.random.load(Relaxed).wrapping_mul(MULTIPLIER).wrapping_add(1);
+    block.random.store(random, Relaxed);
+    // SAFETY: (1) null, or one of the static tables.
+    let table = unsafe { function.skips.load(Relaxed).as_ref() };
+    table.map_or(0, |table| i32::from(table[(random >> 56) as usize]))
+}
+
+/// Adds one to a counter that only this thread writes.
+fn bump(counter: &std::sync::atomic::AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+fn depth(block: &Header) -> usize {
+    (block.top.load(Relaxed).addr() - std::ptr::from_ref(block.frame(0)).addr()) / FRAME
+}
+
+fn set_depth(block: &Header, depth: usize) {
+    block.top.store(std::ptr::from_ref::<Frame>(block.frame(depth)).cast_mut(), Relaxed);
+}
+
+/// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the same stack, or on the signal stack
+/// when we do not.
+fn heal(block: &Header, sp: u64) {
+    let top = block.frame(depth(block) - 1).sp.load(Relaxed);
+    if top >= sp {
+        return;
+    }
+    let signals = signal_stack();
+    let is_dead = |frame: u64| match (signals.contains(&sp), signals.contains(&frame)) {
+        (true, true) => frame < sp,
+        // Who was interrupted.
+        (true, false) => false,
+        (false, true) => true,
+        (false, false) => frame < sp && sp - frame < ANOTHER_STACK,
+    };
+    while depth(block) > 1 && is_dead(block.frame(depth(block) - 1).sp.load(Relaxed)) {
+        let dead = depth(block) - 1;
+        drop_frame(block, dead);
+        set_depth(block, dead);
+    }
+}
+
+/// Where this thread's alternate signal stack lies; empty if it has none.
+fn signal_stack() -> std::ops::Range<u64> {
+    // SAFETY: (1) zeroes are a stack_t; (2) asks only.
+    let stack = unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        libc::sigaltstack(std::ptr::null(), &raw mut stack);
+        stack
+    };
+    let start = stack.ss_sp.addr() as u64;
+    if stack.ss_flags & libc::SS_DISABLE == 0 { start..start + stack.ss_size as u64 } else { 0..0 }
+}
+
+fn drop_frame(block: &Header, index: usize) {
+    let frame = block.frame(index);
+    if let Some(record) = block.record(frame.record.load(Relaxed))
+        && record.term.load(Relaxed) == frame.term.load(Relaxed)
+        && record.open.load(Relaxed) > 0
+    {
+        record.open.store(record.open.load(Relaxed) - 1, Relaxed);
+    }
+    if frame.time.load(Relaxed) != 0 {
+        block.lost.fetch_add(1, Relaxed);
+    }
+}
+
+fn push(block: &Header, id: Id, record: &Record, sp: u64, timed: bool) {
+    let at = depth(block);
+    if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr() {
+        block.lost.fetch_add(u32::from(timed), Relaxed);
+        return;
+    }
+    let frame = block.frame(at);
+    frame.sp.store(sp, Relaxed);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    set_depth(block, at + 1);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    frame.sp.store(sp, Relaxed);
+    frame.time.store(0, Relaxed);
+    frame.record.store(id.record(), Relaxed);
+    frame.term.store(record.term.load(Relaxed), Relaxed);
+    frame.finished.store(block.finished.load(Relaxed), Relaxed);
+    frame.children.store(0, Relaxed);
+    record.open.store(record.open.load(Relaxed) + 1, Relaxed);
+    if timed {
+        frame.time.store(Ticks::now().0, Relaxed);
+    }
+}
+
+fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
+    let function = id.function();
+    let Some(record) = record_of(block, id, function) else { return };
+    if record.open.load(Relaxed) == 0 {
+        return;
+    }
+    let term = record.term.load(Relaxed);
+    let is_mine = |frame: &Frame| frame.record.load(Relaxed) == id.record() && frame.term.load(Relaxed) == term;
+    let Some(at) = (1..depth(block)).rev().find(|&at| is_mine(block.frame(at))) else {
+        record.open.store(0, Relaxed);
+        return;
+    };
+    for dead in (at + 1..depth(block)).rev() {
+        drop_frame(block, dead);
+    }
+    let frame = block.frame(at);
+    let started = frame.time.load(Relaxed);
+    if started != 0 {
+        let ticks = now.saturating_sub(started);
+        let parent = block.frame(at - 1);
+        parent.children.store(parent.children.load(Relaxed).wrapping_add(ticks), Relaxed);
+        let nested = block.finished.load(Relaxed).wrapping_sub(frame.finished.load(Relaxed));
+        bump(&block.finished);
+        record_sample(block, id, [ticks, frame.children.load(Relaxed), call_site, nested]);
+    }
+    set_depth(block, at);
+    record.open.store(record.open.load(Relaxed) - 1, Relaxed);
+    if record.open.load(Relaxed) == 0 && record.left.load(Relaxed) <= 0 {
+        modes::retire(id, term);
+    }
+}
+
+/// Puts a sample into the ring, when there is room.
+fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [u64; 4]) {
+    if !has_room(block) && !wait_for_room(block) {
+        block.lost.fetch_add(1, Relaxed);
+        return;
+    }
+    let head = block.head.load(Relaxed);
+    block.head.store(head + 1, Relaxed);
+    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    let entry = block.entry(head);
+    entry.ticks.store(ticks, Relaxed);
+    entry.children.store(children, Relaxed);
+    entry.call_site.store(call_site, Relaxed);
+    entry.nested.store(nested as u32, Relaxed);
+    entry.ready.store(id.record() + 1, Release);
+}
+
+fn has_room(block: &Header) -> bool {
+    block.head.load(Relaxed) - block.tail.load(Acquire) < RING_COUNT as u64
+}
+
+/// Calls the agent, and gives it time. Signals' handlers that come meanwhile leave everything as it is, so that they are not nested in
+/// anything: they wait in the same way.
+fn wait_for_room(block: &Header) -> bool {
+    let busy = block.busy.swap(0, Relaxed);
+    let mut room = false;
+    for attempt in 0..PATIENCE {
+        room = has_room(block);
+        if room || !agent::is_there() {
+            break;
+        }
+        if attempt % 64 == 0 {
+            agent::call();
+        }
+        os::threads::give_way();
+    }
+    block.busy.store(busy, Relaxed);
+    room
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! The guest: how the preload library comes into a program, lives through its forks, and leaves.
+//!
+//! Nothing here may fail the program. What goes wrong is said in one line on standard error, once, and turns us off.
+//!
+//! # Safety
+//!
+//! This module exists to be called by the loader, by `fork`, and by the kernel.
+#![allow(unsafe_code)]
+
+use super::agent::{self, Agent};
+use super::functions;
+use super::measure::{self, Instants};
+use super::plant::{self, Garden};
+use super::{modes, sites, threads};
+use crate::config::Config;
+use crate::selection::Selector;
+use profiler::Clock;
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
+use std::sync::{MutexGuard, OnceLock};
+use std::time::Duration;
+use wordpatch::os;
+use wordpatch::{CodeAddr, Policy};
+
+/// What is settled once, at the beginning.
+struct Guest {
+    config: Config,
+    policy: Policy,
+    clock: Clock,
+    selector: Option<Selector>,
+    /// Where the program was when it was started: a relative path of output means this place.
+    directory: PathBuf,
+}
+
+static GUEST: OnceLock<Guest> = OnceLock::new();
+/// Whether hooks do anything.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+/// The process that we run in: a child made by `vfork` shares our memory, and is another.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
+static MODULES_WANTED: AtomicBool = AtomicBool::new(false);
+/// Whether the program has begun to load a module whose probes were not found yet.
+static LOADING: AtomicBool = AtomicBool::new(false);
+/// How often the agent has looked for modules.
+static SCANS: AtomicUsize = AtomicUsize::new(0);
+/// How often a first call gives way to the agent: some milliseconds.
+const PATIENCE: usize = 20_000;
+static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
+static COMPLAINED: AtomicBool = AtomicBool::new(false);
+/// The agent while its thread steps aside.
+static ASIDE: AtomicPtr<Agent> = AtomicPtr::new(std::ptr::null_mut());
+
+/// How long the end of a program waits for its profile to be written.
+const LAST_WORDS: Duration = Duration::from_secs(20);
+/// How long an exec or an `_exit` does, which may happen in a signal handler.
+const HASTY_WORDS: Duration = Duration::from_secs(2);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static ENTER: extern "C" fn() = enter;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static LEAVE: extern "C" fn() = leave;
+
+/// Called by the loader.
+extern "C" fn enter() {
+    if os::is_privileged() || !is_preloaded() {
+        return;
+    }
+    let errno = os::errno();
+    if let Err(why) = std::panic::catch_unwind(begin).unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned())) {
+        RUNNING.store(false, Release);
+        complain(&why);
+    }
+    os::set_errno(errno);
+}
+
+/// Whether this code lies in a library that the loader was told to preload: not in a program that links it for the interface.
+fn is_preloaded() -> bool {
+    let here = enter as extern "C" fn() as usize;
+    // SAFETY: (1) an address of ours, and room for the answer.
+    let name = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(here as *const libc::c_void, &raw mut info) == 0 || info.dli_fname.is_null() {
+            return false;
+        }
+        CStr::from_ptr(info.dli_fname)
+    };
+    let Some(name) = Path::new(OsStr::from_bytes(name.to_bytes())).file_name() else { return false };
+    let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    preload
+        .as_bytes()
+        .split(|&byte| byte == b':' || byte == b' ')
+        .any(|path| Path::new(OsStr::from_bytes(path)).file_name() == Some(name))
+}
+
+fn begin() -> Result<(), String> {
+    let start = Instants::now();
+    let config = Config::from_env().map_err(|error| error.to_string())?;
+    if !config.enabled {
+        return Ok(());
+    }
+    let policy = wordpatch::Config::from_env().and_then(|config| config.policy()).map_err(|error| error.to_string())?;
+    let selector = Selector::of(&config.include, &config.exclude).map_err(|error| error.to_string())?;
+    if !config.follow {
+        hide_from_children();
+    }
+    prepare_tables()?;
+    threads::prepare();
+    PROCESS.store(os::threads::process(), Release);
+    let mut garden = plant::garden();
+    garden.plant_all(&policy, false);
+    MODULES_AT_START.store(garden.beds.len(), Release);
+    drop(garden);
+    let clock = measure::clock(start);
+    let directory = std::env::current_dir().unwrap_or_default();
+    if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {
+        return Ok(());
+    }
+    // SAFETY: (1) three functions that live as long as the process.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    take_signal();
+    RUNNING.store(true, Release);
+    if sites::count() > 0 { start_agent() } else { Ok(()) }
+}
+
+/// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions of its own.
+pub(crate) fn prepare_tables() -> Result<(), String> {
+    static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
+    let prepare = || functions::prepare().and_then(|()| sites::prepare()).map_err(|error| error.to_string());
+    PREPARED.get_or_init(prepare).clone()
+}
+
+/// Starts the agent, if there is none and there is something to do. Not in a signal handler.
+pub(super) fn start_agent() -> Result<(), String> {
+    if !is_running() || agent::is_there() || !is_own_process() {
+        return Ok(());
+    }
+    let aside = ASIDE.swap(std::ptr::null_mut(), AcqRel);
+    let agent = if aside.is_null() {
+        Agent::new(clock(), u64::from(os::threads::process() as u32))
+    } else {
+        // SAFETY: (1) made by `agent_leaves`, and taken once.
+        *unsafe { Box::from_raw(aside) }
+    };
+    agent::start(move || agent).map_err(|error| format!("no thread can be started: {error}"))
+}
+
+/// The agent's thread ends, and leaves the agent to its successor.
+pub(super) fn agent_leaves(agent: Agent) {
+    ASIDE.store(Box::into_raw(Box::new(agent)), Release);
+}
+
+/// Called by the loader at the end of the process.
+extern "C" fn leave() {
+    if is_running() && is_own_process() && sites::count() > 0 {
+        agent::write_now(LAST_WORDS);
+        RUNNING.store(false, Release);
+    }
+}
+
+/// Before the process image goes: by `_exit`, or by exec, which may fail.
+pub(super) fn before_departure() {
+    if is_running() && is_own_process() && sites::count() > 0 {
+        agent::write_now(HASTY_WORDS);
+    }
+}
+
+/// Whether hooks do anything.
+pub(crate) fn is_running() -> bool {
+    RUNNING.load(Relaxed)
+}
+
+/// Tests call hooks without being preloaded.
+#[cfg(test)]
+pub(super) fn run_hooks() {
+    RUNNING.store(true, Release);
+}
+
+fn is_own_process() -> bool {
+    PROCESS.load(Relaxed) == os::threads::process()
+}
+
+fn guest() -> &'static Guest {
+    let Some(guest) = GUEST.get() else { unreachable!("the agent is started when this is set") };
+    guest
+}
+
+pub(super) fn config() -> &'static Config {
+    &guest().config
+}
+
+pub(super) fn policy() -> &'static Policy {
+    &guest().policy
+}
+
+pub(super) fn clock() -> Clock {
+    guest().clock
+}
+
+/// Whether the function at an address is one that the user wants probed.
+pub(super) fn is_selected(garden: &Garden, address: CodeAddr) -> bool {
+    guest().selector.as_ref().is_none_or(|selector| match garden.bed_of(address) {
+        Some((_, bed)) => selector.accepts(&bed.module, address),
+        None => false,
+    })
+}
+
+/// How many modules were there at the beginning: they are never unloaded.
+pub(super) fn modules_at_start() -> usize {
+    MODULES_AT_START.load(Relaxed)
+}
+
+/// A hook was called through the linkage table: by a module that nobody has planted yet. If one was being loaded, its first call waits
+/// for a moment, so that its probes are there before more of it runs.
+pub(super) fn saw_call_without_site() {
+    if !MODULES_WANTED.load(Relaxed) {
+        want_modules();
+        agent::call();
+    }
+    if LOADING.load(Acquire) && agent::is_there() {
+        let scans = SCANS.load(Acquire);
+        want_modules();
+        agent::call();
+        for _ in 0..PATIENCE {
+            if SCANS.load(Acquire) != scans {
+                break;
+            }
+            os::threads::give_way();
+        }
+    }
+}
+
+/// The program is about to load a module.
+pub(super) fn expect_module() {
+    LOADING.store(true, Release);
+}
+
+/// The agent has looked for modules, and planted `new` ones.
+pub(super) fn scanned(new: bool) {
+    if new {
+        LOADING.store(false, Release);
+    }
+    SCANS.fetch_add(1, Release);
+}
+
+pub(super) fn want_modules() {
+    MODULES_WANTED.store(true, Release);
+}
+
+pub(super) fn take_modules_wanted() -> bool {
+    MODULES_WANTED.swap(false, Acquire)
+}
+
+pub(super) fn saw_new_function() {
+    if !NEW_FUNCTIONS.swap(true, Release) {
+        agent::call();
+    }
+}
+
+pub(super) fn take_new_functions() -> bool {
+    NEW_FUNCTIONS.swap(false, Acquire)
+}
+
+/// Where the profile of this process is written.
+pub(super) fn output_path() -> PathBuf {
+    let template = guest().config.output.as_os_str().as_bytes();
+    let mut path = Vec::with_capacity(template.len() + 16);
+    let mut bytes = template.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match (byte, byte == b'%') {
+            (_, true) => match bytes.next() {
+                Some(b'p') => path.extend_from_slice(os::threads::process().to_string().as_bytes()),
+                Some(b'e') => path.extend_from_slice(program_name().as_bytes()),
+                Some(other) => path.push(other),
+                None => path.push(b'%'),
+            },
+            (byte, false) => path.push(byte),
+        }
+    }
+    guest().directory.join(OsStr::from_bytes(&path))
+}
+
+fn program_name() -> String {
+    let path = std::env::current_exe().unwrap_or_default();
+    path.file_name().map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
+}
+
+/// Says one line on standard error, the first time.
+pub(super) fn complain(what: &str) {
+    if !COMPLAINED.swap(true, AcqRel) {
+        let line = format!("fastinst: {}\n", what.replace('\n', " "));
+        // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
+        unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
+    }
+}
+
+/// Blocks all signals on the calling thread, for good; those that the C library keeps for itself it leaves open.
+pub(super) fn block_signals() {
+    // SAFETY: (1) a set to fill and to read.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+    }
+}
+
+/// Takes the signal that asks for the profile, unless the program has a use for it already.
+fn take_signal() {
+    let signal = config().signal;
+    if signal == 0 || sites::count() == 0 {
+        return;
+    }
+    // SAFETY: (1) actions to read and write; (2) the handler is safe in a signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL {
+            action = std::mem::zeroed();
+            action.sa_sigaction = asked as extern "C" fn(i32) as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+}
+
+extern "C" fn asked(_signal: i32) {
+    let errno = os::errno();
+    if is_own_process() {
+        agent::ask_to_write();
+    }
+    os::set_errno(errno);
+}
+
+/// Takes ourselves out of the environment that children get.
+fn hide_from_children() {
+    let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let others: Vec<&[u8]> = preload
+        .as_bytes()
+        .split(|&byte| byte == b':' || byte == b' ')
+        .filter(|path| !path.is_empty() && !path.ends_with(b"libfastinst.so"))
+        .collect();
+    // SAFETY: (1) the loader's own time: there are no other threads yet.
+    unsafe {
+        if others.is_empty() {
+            std::env::remove_var("LD_PRELOAD");
+        } else {
+            std::env::set_var("LD_PRELOAD", OsStr::from_bytes(&others.join(&b':')));
+        }
+    }
+}
+
+/// The garden, held across a fork.
+static HELD: HeldGarden = HeldGarden(std::cell::UnsafeCell::new(None));
+
+struct HeldGarden(std::cell::UnsafeCell<Option<MutexGuard<'static, Garden>>>);
+
+// SAFETY: (1) used only by the thread that forks, between its handlers, while it holds the garden.
+unsafe impl Sync for HeldGarden {}
+
+extern "C" fn before_fork() {
+    let garden = plant::garden();
+    // SAFETY: (1) we hold the garden, so that no other thread is here.
+    unsafe { *HELD.0.get() = Some(garden) };
+}
+
+extern "C" fn after_fork() {
+    // SAFETY: (1) this thread holds the garden since `before_fork`.
+    drop(unsafe { (*HELD.0.get()).take() });
+}
+
+/// In a forked child: it is observed as a process of its own, or left alone.
+extern "C" fn in_child() {
+    after_fork();
+    let errno = os::errno();
+    PROCESS.store(os::threads::process(), Release);
+    agent::forget();
+    ASIDE.store(std::ptr::null_mut(), Release);
+    threads::forget_all();
+    for id in functions::all() {
+        id.function().late.store(0, Relaxed);
+        modes::inherit(id);
+    }
+    modes::ACCOUNT.clear();
+    if is_running() && sites::count() > 0 {
+        if config().follow {
+            if let Err(why) = agent::start(|| Agent::new(clock(), u64::from(os::threads::process() as u32))) {
+                complain(&format!("no thread can be started in a forked child: {why}"));
+            }
+        } else {
+            functions::all().for_each(|id| modes::allow(id, false));
+            RUNNING.store(false, Release);
+        }
+    }
+    os::set_errno(errno);
+}

@@ -1,0 +1,171 @@
+//! The memory that the stubs' assembly and Rust agree on.
+//!
+//! ```text
+//!   a thread's block, one mapping:
+//!   ┌────────┬───────────────────────────┬──────────────────┬───────────────────────────────────────────┐
+//!   │ header │ frames: calls being timed │ ring: those done │ records: one for each function, by number │
+//!   └────────┴───────────────────────────┴──────────────────┴───────────────────────────────────────────┘
+//!   0        4096                        FRAMES_END         RECORDS
+//! ```
+//!
+//! A block is written by its thread, without locked instructions. The agent reads counts and the ring; what it writes is the ring's
+//! tail. Signal handlers interrupt the thread anywhere and come back: so every place is taken by one instruction (`add`, `xadd`)
+//! before it is filled.
+
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
+
+/// A call that is being timed, or whose exit has to be told from that of one that is.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Frame {
+    /// The stack pointer of the enter hook.
+    pub(crate) sp: AtomicU64,
+    /// When the call was entered; zero if it is not timed.
+    pub(crate) time: AtomicU64,
+    /// Its function, as the offset of its record.
+    pub(crate) record: AtomicU32,
+    /// The term of its function that it was entered in.
+    pub(crate) term: AtomicU32,
+    /// How many timed calls the thread had finished when it was entered.
+    pub(crate) finished: AtomicU64,
+    /// What the timed calls directly inside of it took.
+    pub(crate) children: AtomicU64,
+}
+
+/// A timed call that is done.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// The offset of its function's record, and one, stored last; zero before.
+    pub(crate) ready: AtomicU32,
+    /// Timed calls inside of it.
+    pub(crate) nested: AtomicU32,
+    /// How long it took.
+    pub(crate) ticks: AtomicU64,
+    /// What those directly inside took.
+    pub(crate) children: AtomicU64,
+    /// Where it was called: a return address.
+    pub(crate) call_site: AtomicU64,
+}
+
+/// What a thread knows of a function.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Record {
+    /// The function's address; zero before the thread's first call. Stubs compare it with what the hook is told.
+    pub(crate) address: AtomicU64,
+    /// Entries, counted by every stub.
+    pub(crate) count: AtomicU64,
+    /// Calls to leave out before the next that is timed.
+    pub(crate) skip: AtomicI32,
+    /// Calls to time before the function retires.
+    pub(crate) left: AtomicI32,
+    /// The term that `skip`, `left` and `open` belong to.
+    pub(crate) term: AtomicU32,
+    /// Its frames on this thread.
+    pub(crate) open: AtomicU32,
+}
+
+/// What all threads know of a function.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) address: AtomicU64,
+    /// The term that is running: its sites are on.
+    pub(crate) term: AtomicU32,
+    /// Calls to time in a term, on each thread.
+    pub(crate) quota: AtomicI32,
+    /// How many calls are left out between two that are timed: 256 equally likely numbers.
+    pub(crate) skips: AtomicPtr<[u16; 256]>,
+    /// Entries that found no record: on a thread that is going, or in a hook that interrupted another.
+    pub(crate) late: AtomicU64,
+    /// Who switches its sites.
+    pub(crate) custody: callpatch::Custody,
+    /// What its enter sites do when it is retired: see [`Rest`](super::modes::Rest).
+    pub(crate) rest: AtomicU32,
+    /// When it retired.
+    pub(crate) retired_at: AtomicU64,
+    pub(crate) sites: AtomicPtr<super::sites::Switchboard>,
+}
+
+/// A thread's block begins with this.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Header {
+    /// Behind the topmost frame.
+    pub(crate) top: AtomicPtr<Frame>,
+    /// Where frames end.
+    pub(crate) limit: AtomicPtr<Frame>,
+    /// Timed calls that are done.
+    pub(crate) finished: AtomicU64,
+    /// Entries taken in the ring.
+    pub(crate) head: AtomicU64,
+    /// Entries that were drained; written by who drains.
+    pub(crate) tail: AtomicU64,
+    /// A multiplicative random generator.
+    pub(crate) random: AtomicU64,
+    /// The size of its records.
+    pub(crate) capacity: AtomicU64,
+    /// The stack pointer of the event that it is in the middle of, on the slow path; zero if it is in none.
+    pub(crate) busy: AtomicU64,
+    /// | value | meaning | who may change it |
+    /// |---|---|---|
+    /// | 0 free | nobody's | the agent, from ended, when it has taken what was there |
+    /// | 1 live | its thread writes | a thread that takes it, from free |
+    /// | 2 ended | its thread is gone | its thread, at its end |
+    pub(crate) state: AtomicU32,
+    /// Held by who drains the ring.
+    pub(crate) draining: AtomicU32,
+    /// Timed calls that never ended, or for which there was no room.
+    pub(crate) lost: AtomicU32,
+    pub(crate) next: AtomicPtr<Header>,
+    pub(crate) mapped: AtomicU64,
+    /// Rounds of thread-specific destructors that it has seen.
+    pub(crate) farewells: AtomicU32,
+}
+
+pub(crate) const FREE: u32 = 0;
+pub(crate) const LIVE: u32 = 1;
+pub(crate) const ENDED: u32 = 2;
+
+pub(crate) const FRAMES: usize = 4096;
+pub(crate) const FRAME: usize = size_of::<Frame>();
+/// The lowest frame is a wall: its stack pointer lies above all others.
+pub(crate) const FRAME_COUNT: usize = 1024;
+pub(crate) const RING: usize = FRAMES + (FRAME * FRAME_COUNT).next_multiple_of(4096);
+pub(crate) const ENTRY: usize = size_of::<Entry>();
+pub(crate) const RING_COUNT: usize = 1024;
+pub(crate) const RECORDS: usize = RING + ENTRY * RING_COUNT;
+pub(crate) const RECORD: usize = size_of::<Record>();
+pub(crate) const FUNCTION: usize = size_of::<Function>();
+
+// What the assembly takes for granted.
+const _: () = assert!(FRAME == 40 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
+const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= FRAMES);
+
+impl Header {
+    fn at<'b, T>(&self, offset: usize) -> &'b T {
+        let place = std::ptr::from_ref(self).addr() + offset;
+        // SAFETY: (1) every block is mapped up to the end of its records and never unmapped; (2) all fields are atomics; (3) the
+        // callers below stay inside and aligned.
+        #[allow(unsafe_code)]
+        unsafe {
+            &*std::ptr::with_exposed_provenance(place)
+        }
+    }
+
+    /// The record of that offset; `None` if the block is too small for it.
+    pub(crate) fn record<'b>(&self, offset: u32) -> Option<&'b Record> {
+        use std::sync::atomic::Ordering::Relaxed;
+        (u64::from(offset) < self.capacity.load(Relaxed)).then(|| self.at(RECORDS + offset as usize))
+    }
+
+    pub(crate) fn entry<'b>(&self, number: u64) -> &'b Entry {
+        self.at(RING + (number as usize % RING_COUNT) * ENTRY)
+    }
+
+    pub(crate) fn frame<'b>(&self, index: usize) -> &'b Frame {
+        debug_assert!(index < FRAME_COUNT, "frame {index}");
+        self.at(FRAMES + index * FRAME)
+    }
+}

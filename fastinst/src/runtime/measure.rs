@@ -1,0 +1,169 @@
+//! Measured at the beginning: how fast the counter runs, and what a stub costs.
+//!
+//! The counter is compared with the kernel's raw monotonic clock over the time that planting takes, and again over the whole run for
+//! the report, so that no file of the system is asked about frequencies. Costs are those of the stubs themselves, on a function of our
+//! own.
+//!
+//! # Safety
+//!
+//! This module exists to call stubs as a trampoline does.
+#![allow(unsafe_code)]
+
+use super::functions::Id;
+use super::layout::{Header, RING_COUNT};
+use super::skip;
+use super::stub;
+use super::threads::{self, Caller};
+use profiler::{Clock, Costs};
+use std::arch::asm;
+use std::sync::OnceLock;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::time::Duration;
+use wordpatch::Ticks;
+
+/// No clock is read off a shorter time.
+const BASELINE: Duration = Duration::from_micros(300);
+
+/// How many pairs are run in a round, and how many rounds.
+const PAIRS: u32 = 256;
+const ROUNDS: usize = 9;
+
+/// A point on both clocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Instants {
+    ticks: Ticks,
+    raw: Duration,
+}
+
+impl Instants {
+    /// Now: the reading between two of the counter that lie closest together.
+    pub(crate) fn now() -> Self {
+        let read = || {
+            let before = Ticks::now();
+            let raw = raw_time();
+            let after = Ticks::now();
+            (after.since(before).0, Self { ticks: Ticks(before.0 + after.since(before).0 / 2), raw })
+        };
+        (0..8).map(|_| read()).min_by_key(|(width, _)| *width).map_or_else(|| read().1, |(_, instants)| instants)
+    }
+
+    /// The counter's speed from here to now, if that is long enough to tell.
+    pub(crate) fn speed(self) -> f64 {
+        let mut now = Self::now();
+        while now.raw.saturating_sub(self.raw) < BASELINE {
+            std::hint::spin_loop();
+            now = Self::now();
+        }
+        now.ticks.since(self.ticks).0 as f64 / (now.raw - self.raw).as_secs_f64()
+    }
+}
+
+fn raw_time() -> Duration {
+    // SAFETY: (1) a time to write to.
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time);
+        time
+    };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// The clock: its speed since `start`, and its step.
+pub(crate) fn clock(start: Instants) -> Clock {
+    Clock { hz: start.speed(), step: step() }
+}
+
+/// The difference that most readings have: counters may go up in steps of many ticks, and between two steps by chance by less.
+fn step() -> u64 {
+    const READINGS: usize = 256;
+    let mut seen: Vec<u64> = (0..READINGS).map(|_| difference()).filter(|&difference| difference > 0).collect();
+    seen.sort_unstable();
+    let often = seen.chunk_by(|a, b| a == b).max_by_key(|same| same.len());
+    often.map_or(1, |same| same[0])
+}
+
+/// Between two readings that follow each other.
+fn difference() -> u64 {
+    let first = Ticks::now();
+    Ticks::now().since(first).0
+}
+
+static COSTS: OnceLock<Costs> = OnceLock::new();
+
+/// What the stubs cost, measured once, on a thread that is observed.
+pub(crate) fn costs() -> Costs {
+    *COSTS.get_or_init(measure_costs)
+}
+
+fn measure_costs() -> Costs {
+    let guess = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
+    let Caller::Observed(block) = threads::caller() else { return guess };
+    let function = Id(0).function();
+    let Some(record) = block.record(0) else { return guess };
+    function.quota.store(i32::MAX, Relaxed);
+    function.skips.store(skip::table_for(0.0), Relaxed);
+    record.term.store(function.term.load(Relaxed), Relaxed);
+    record.left.store(i32::MAX, Relaxed);
+    record.address.store(1, Relaxed);
+    let mut bias = Vec::new();
+    let pair = best(|| {
+        let ticks = run(stub::time_enter, Some(stub::time_exit));
+        bias.extend(drained(block));
+        ticks
+    });
+    record.skip.store(i32::MAX, Relaxed);
+    let skip = best(|| run(stub::time_enter, Some(stub::time_exit)));
+    let count = best(|| run(stub::count, None));
+    record.address.store(0, Relaxed);
+    record.count.store(0, Relaxed);
+    bias.sort_unstable();
+    let bias = bias.get(bias.len() / 2).map_or(guess.bias, |&ticks| ticks as f64);
+    Costs { pair, bias, count, toggle: guess.toggle, skip }
+}
+
+/// The least of some rounds: nothing makes a stub faster than it is.
+fn best(mut round: impl FnMut() -> f64) -> f64 {
+    (0..ROUNDS).map(|_| round()).fold(f64::MAX, f64::min)
+}
+
+/// Ticks that one enter, and exit, of the function of our own takes.
+fn run(enter: extern "C" fn(), exit: Option<extern "C" fn()>) -> f64 {
+    let start = Ticks::now();
+    for _ in 0..PAIRS {
+        call(enter);
+        if let Some(exit) = exit {
+            call(exit);
+        }
+    }
+    Ticks::now().since(start).0 as f64 / f64::from(PAIRS)
+}
+
+/// Calls a stub as the trampoline of a site of function 0 does.
+#[inline]
+fn call(stub: extern "C" fn()) {
+    // SAFETY: (1) a stub changes what a call may change, and reads these four registers; (2) site `NO_SITE` is none.
+    unsafe {
+        asm!("call {stub}", stub = in(reg) stub as usize, in("rdi") 1u64, in("rsi") 0u64, in("r10") u64::from(stub::NO_SITE),
+            in("r11") 0u64, clobber_abi("C"));
+    }
+}
+
+/// What lies in the ring, taken out.
+fn drained(block: &Header) -> Vec<u64> {
+    let tail = block.tail.load(Relaxed);
+    let head = block.head.load(Relaxed);
+    assert!(head - tail <= RING_COUNT as u64, "a ring holds no more");
+    let ticks = (tail..head).map(|number| {
+        let entry = block.entry(number);
+        entry.ready.store(0, Relaxed);
+        entry.ticks.load(Acquire)
+    });
+    let ticks = ticks.collect();
+    block.tail.store(head, Relaxed);
+    ticks
+}
+
+/// The clock over a whole run, for the report.
+pub(crate) fn clock_since(start: Instants, known: Clock) -> Clock {
+    Clock { hz: start.speed(), ..known }
+}

@@ -1,0 +1,206 @@
+//! Modes: what the probes of a function do, and how that is carried out at its sites.
+//!
+//! | mode | enter sites | exit sites |
+//! |---|---|---|
+//! | off | off | off |
+//! | count | on, to the counting stub | off |
+//! | sample | on, to the timing stub | on |
+//!
+//! A function that samples *retires* by itself, in the hook that has used the quota up, to off or to count. Hook, agent and user
+//! agree by [`Custody`](callpatch::Custody): on is sample, retired is what the function's [`Rest`] says, off is the user's word.
+//!
+//! Exits are switched on before enters and off after them, so that few calls are seen by half; those that are heal (see
+//! [`event`](super::event)).
+
+use super::functions::Id;
+use super::layout::Function;
+use super::sites::{self, Site};
+use super::{skip, stub};
+use callpatch::{Act, SetError, State, Switch, Term};
+use profiler::{Draw, Mode, Rest, Skip};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wordpatch::Ticks;
+
+/// What was spent on switching, for the account in the report.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// Sites whose byte was to change.
+    pub(crate) toggles: AtomicU64,
+    pub(crate) ticks: AtomicU64,
+    pub(crate) failures: AtomicU64,
+}
+
+pub(crate) static ACCOUNT: Account =
+    Account { toggles: AtomicU64::new(0), ticks: AtomicU64::new(0), failures: AtomicU64::new(0) };
+
+impl Account {
+    /// Nothing was spent: in a forked child.
+    pub(crate) fn clear(&self) {
+        for count in [&self.toggles, &self.ticks, &self.failures] {
+            count.store(0, Relaxed);
+        }
+    }
+}
+
+/// As [`Rest`], in the table.
+const REST_OFF: u32 = 0;
+const REST_COUNT: u32 = 1;
+
+/// Where a function stands.
+pub(crate) fn mode_is_sample(function: &Function) -> bool {
+    function.custody.state() == State::On
+}
+
+/// Whether its entries are counted by a hook that was called without a site.
+pub(crate) fn mode_counts(function: &Function) -> bool {
+    match function.custody.state() {
+        State::On => true,
+        State::Retired => function.rest.load(Relaxed) == REST_COUNT,
+        State::Off => false,
+    }
+}
+
+/// A new function: its entries are counted until the agent decides.
+pub(crate) fn begin(id: Id, address: u64) {
+    let function = id.function();
+    function.rest.store(REST_COUNT, Relaxed);
+    function.address.store(address, Release);
+    let nothing = |_| Ok::<(), SetError>(());
+    let _ = function.custody.act(Act::Enable, nothing);
+    let _ = function.custody.act(Act::Retire(function.custody.term()), nothing);
+}
+
+/// Gives a function a mode. By the agent.
+pub(crate) fn set(id: Id, mode: Mode) {
+    let function = id.function();
+    let rest = |rest: Rest| if rest == Rest::Count { REST_COUNT } else { REST_OFF };
+    let state = function.custody.state();
+    let act = match mode {
+        Mode::Sample(draw) => {
+            arm(function, &draw);
+            function.rest.store(rest(draw.then), Release);
+            if state == State::On { Act::Renew } else { Act::Rearm }
+        }
+        Mode::Count | Mode::Off => {
+            let wanted = if mode == Mode::Count { REST_COUNT } else { REST_OFF };
+            let had = function.rest.swap(wanted, Ordering::AcqRel);
+            match state {
+                State::On => Act::Retire(function.custody.term()),
+                State::Retired if had == wanted => return,
+                State::Retired | State::Off => Act::Renew,
+            }
+        }
+    };
+    perform(id, function, act);
+}
+
+/// What a new term draws by.
+fn arm(function: &Function, draw: &Draw) {
+    let quota = i32::try_from(draw.quota).unwrap_or(i32::MAX);
+    let mean = match draw.skip {
+        Skip::None => 0.0,
+        Skip::Geometric { mean } => mean,
+    };
+    function.quota.store(quota, Relaxed);
+    function.skips.store(skip::table_for(mean), Relaxed);
+}
+
+/// Turns a function off for its user, or on again.
+pub(crate) fn allow(id: Id, on: bool) {
+    perform(id, id.function(), if on { Act::Enable } else { Act::Disable });
+}
+
+/// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
+pub(crate) fn retire(id: Id, term: u32) {
+    let function = id.function();
+    if function.custody.state() == State::On {
+        function.retired_at.store(Ticks::now().0, Release);
+        perform(id, function, Act::Retire(Term::of_number(term)));
+    }
+}
+
+/// Carries out anew what a function's probes shall do: its sites have changed.
+pub(crate) fn renew(id: Id) {
+    perform(id, id.function(), Act::Renew);
+}
+
+/// In a forked child: finishes what a thread that is not there was doing.
+pub(crate) fn inherit(id: Id) {
+    let function = id.function();
+    let _ = function.custody.inherit(|_| carry_out(function));
+}
+
+fn perform(id: Id, function: &Function, act: Act) {
+    debug_assert!(id.0 != 0, "the function of our own has no sites");
+    let start = Ticks::now();
+    if function.custody.act(act, |_| carry_out(function)).is_err() {
+        ACCOUNT.failures.fetch_add(1, Relaxed);
+    }
+    ACCOUNT.ticks.fetch_add(Ticks::now().since(start).0, Relaxed);
+}
+
+/// Switches all sites as the function's state says. The first error is told, after all were tried.
+fn carry_out(function: &Function) -> Result<(), SetError> {
+    if function.custody.state() == State::On {
+        // Also where there are no sites yet: hooks that are called through the linkage table go by the term.
+        function.term.store(function.custody.term().number(), Release);
+    }
+    let board = function.sites.load(Acquire);
+    // SAFETY: (1) null, or a switchboard that is never freed.
+    #[allow(unsafe_code)]
+    let Some(board) = (unsafe { board.as_ref() }) else { return Ok(()) };
+    let mut first = Ok(());
+    let mut switch = |numbers: &[u32], stub: Option<Stub>| {
+        for site in numbers.iter().filter_map(|&number| sites::get(number)).filter(|site| site.is_ours()) {
+            let result = switch_site(site, stub);
+            if first.is_ok() {
+                first = result;
+            }
+        }
+    };
+    match function.custody.state() {
+        State::On => {
+            switch(&board.exits, Some(Stub::TimeExit));
+            switch(&board.enters, Some(Stub::TimeEnter));
+        }
+        State::Retired if function.rest.load(Acquire) == REST_COUNT => {
+            switch(&board.enters, Some(Stub::Count));
+            switch(&board.exits, None);
+        }
+        State::Retired | State::Off => {
+            switch(&board.enters, None);
+            switch(&board.exits, None);
+        }
+    }
+    first
+}
+
+/// To a stub, or off.
+fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
+    let to = if stub.is_some() { Switch::On } else { Switch::Off };
+    match stub {
+        None => {}
+        Some(Stub::Count) if site.inline.load(Relaxed) => site.pass_counter(false)?,
+        Some(Stub::Count) => lead(site, stub::count)?,
+        Some(Stub::TimeEnter) => lead(site, stub::time_enter)?,
+        Some(Stub::TimeExit) => lead(site, stub::time_exit)?,
+    }
+    if site.call.state() != Some(to) {
+        ACCOUNT.toggles.fetch_add(1, Relaxed);
+    }
+    site.call.set(to)
+}
+
+fn lead(site: &Site, stub: extern "C" fn()) -> Result<(), SetError> {
+    site.lead_to(stub);
+    site.pass_counter(true)
+}
+
+/// Where a site that is on leads.
+#[derive(Clone, Copy)]
+enum Stub {
+    Count,
+    TimeEnter,
+    TimeExit,
+}

@@ -1,0 +1,332 @@
+//! Planting: leading the sites of a module to trampolines of their own.
+//!
+//! ```text
+//!   site:        call trampoline                      (its displacement, rewritten once, behind a barrier)
+//!   trampoline:  jmp past │ test eax, …               enter sites only: the gate, switched by one byte
+//!                count it here, if it is the function that is expected; ret
+//!         past:  mov r11d, [cell]                     the offset of its function's record
+//!                mov r10d, number                     the site
+//!                jmp  [slot]                          a stub
+//! ```
+//!
+//! The counter in line is there because a jump through memory costs as much again as counting does. It has the record's place in its
+//! code, and does not ask whether the thread's block reaches that far: so it is used for modules that are there before any
+//! block is.
+//!
+//! What a site does afterwards is decided by its slot, which is data, and by its switch, one byte. Modules that are there when we
+//! begin are planted before their code runs; those that come later while it runs, and what their sites do within the
+//! microseconds of the barrier is not seen.
+
+use super::functions::{self, Id};
+use super::layout::{Function, RECORDS, Record};
+use super::sites::{self, Site, Switchboard, UNKNOWN};
+use super::{guest, modes, stub};
+use crate::discovery::{self, Discovery, FoundSite, Module};
+use crate::probe::Kind;
+use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::offset_of;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use wordpatch::{CodeAddr, Policy};
+
+/// The offset of a record that no thread's block has.
+const NO_RECORD: u32 = !31;
+
+/// What is planted. Held by whoever plants, toggles as the agent, or forks.
+#[derive(Debug, Default)]
+pub(crate) struct Garden {
+    pub(crate) beds: Vec<Bed>,
+    /// What went wrong, one line each.
+    pub(crate) refusals: Vec<String>,
+    policy: Option<Policy>,
+}
+
+/// One module.
+#[derive(Debug)]
+pub(crate) struct Bed {
+    pub(crate) module: Module,
+    /// Its sites: from the first number to behind the last.
+    pub(crate) sites: std::ops::Range<u32>,
+    /// Never dropped: threads may be in a trampoline.
+    _islands: Option<Islands>,
+    /// Whether it may be unloaded.
+    pub(crate) transient: bool,
+    pub(crate) gone: bool,
+}
+
+static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), policy: None });
+
+/// How many threads are unloading modules.
+pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
+
+/// The garden, for one thread at a time.
+pub(crate) fn garden() -> MutexGuard<'static, Garden> {
+    GARDEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Garden {
+    /// Plants every module that was not there before. Returns the functions that are new or have new sites.
+    pub(crate) fn plant_all(&mut self, policy: &Policy, transient: bool) -> BTreeSet<Id> {
+        self.policy = Some(*policy);
+        let mut changed = BTreeSet::new();
+        for module in Module::loaded() {
+            if self.beds.iter().any(|bed| !bed.gone && bed.module.span == module.span && bed.module.path == module.path) {
+                continue;
+            }
+            let name = module.name.clone();
+            match self.plant(module, policy, transient) {
+                Ok(functions) => changed.extend(functions),
+                Err(why) => self.refusals.push(format!("{name}: {why}")),
+            }
+        }
+        changed
+    }
+
+    fn plant(&mut self, module: Module, policy: &Policy, transient: bool) -> Result<BTreeSet<Id>, String> {
+        let first = sites::count();
+        let found = discovery::discover(&module);
+        let mut bed = Bed { module, sites: first..first, _islands: None, transient, gone: false };
+        let result = match found {
+            Ok(found) if found.sites.is_empty() => Ok(()),
+            Ok(found) => self.lead(&mut bed, &found, policy),
+            Err(error) => Err(error.to_string()),
+        };
+        bed.sites.end = sites::count();
+        let numbers = bed.sites.clone();
+        self.beds.push(bed);
+        result?;
+        Ok(connect(numbers))
+    }
+
+    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
+    fn lead(&mut self, bed: &mut Bed, found: &Discovery, policy: &Policy) -> Result<(), String> {
+        let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
+        let mut islands = Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
+        let module = self.beds.len() as u32;
+        let first = sites::count();
+        for site in found.sites.iter().filter(|site| !site.own) {
+            let is_hook = |to| found.is_hook(site.kind, to);
+            // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone; (2) an instruction begins there:
+            // discovery decoded its way to it; (3) nobody else writes there; (4) a hook is a function that the program did not ask
+            // for, and flags are dead at calls (A5); (5) hooks and stubs may be called for ever.
+            #[allow(unsafe_code)]
+            let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
+            match adopted {
+                Ok(call) => plant_site(&mut survey, &mut islands, call, site, (module, bed.transient))?,
+                Err(error) => self.refusals.push(error.to_string()),
+            }
+        }
+        let led = lead_all(first..sites::count(), &mut islands, policy);
+        // The trampolines are in use from here on, come what may.
+        bed._islands = Some(islands);
+        led
+    }
+
+    /// The bed that holds an address.
+    pub(crate) fn bed_of(&self, address: CodeAddr) -> Option<(usize, &Bed)> {
+        self.beds.iter().enumerate().rev().find(|(_, bed)| bed.module.span.contains(&address))
+    }
+
+    /// Marks what is not loaded any more. Nothing of it is touched again.
+    pub(crate) fn bury(&mut self) {
+        let loaded = Module::loaded();
+        for bed in self.beds.iter_mut().filter(|bed| bed.transient && !bed.gone) {
+            if loaded.iter().any(|module| module.span == bed.module.span && module.path == bed.module.path) {
+                continue;
+            }
+            bed.gone = true;
+            for site in bed.sites.clone().filter_map(sites::get) {
+                site.gone.store(true, Release);
+            }
+            functions::forget(&bed.module.span);
+        }
+    }
+
+    /// Learns what hooks were told about sites whose function was not known, or not that.
+    pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
+        let mut changed = BTreeSet::new();
+        for (_, site) in sites::all().filter(|(_, site)| site.learned.load(Relaxed) != UNKNOWN) {
+            let told = site.learned.swap(UNKNOWN, Relaxed);
+            if told == UNKNOWN || site.shared.load(Relaxed) {
+                continue;
+            }
+            match site.owner() {
+                Some(owner) if owner.0 == told => {}
+                Some(owner) if site.moved.swap(true, Relaxed) => {
+                    // Two functions at least: every event tells its own.
+                    site.shared.store(true, Release);
+                    site.inline.store(false, Release);
+                    site.cell.hold(u64::from(NO_RECORD));
+                    site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
+                    let _ = site.pass_counter(true);
+                    changed.insert(owner);
+                }
+                owner => {
+                    changed.extend(owner);
+                    site.moved.store(owner.is_some(), Relaxed);
+                    // What counts in line is not this function.
+                    site.inline.store(false, Release);
+                    site.function.store(told, Relaxed);
+                    site.cell.hold(u64::from(Id(told).record()));
+                    changed.insert(Id(told));
+                }
+            }
+        }
+        reconnect(&changed);
+        changed
+    }
+}
+
+fn address(stub: extern "C" fn()) -> CodeAddr {
+    CodeAddr::new(stub as usize)
+}
+
+/// Makes the trampoline of a site, and puts it into the table.
+fn plant_site(
+    survey: &mut Survey,
+    islands: &mut Islands,
+    call: CallSite,
+    found: &FoundSite,
+    bed: (u32, bool),
+) -> Result<(), String> {
+    let Some(number) = sites::next() else { return Err("there are more probes than fit into the table".to_owned()) };
+    let text = |error: callpatch::IslandError| error.to_string();
+    let function = found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
+    // Whoever comes by before its function has a mode is counted.
+    let is_enter = found.kind == Kind::Enter;
+    let slot = islands.slot(address(if is_enter { stub::count } else { stub::time_exit })).map_err(text)?;
+    let cell = islands.slot(CodeAddr::new(0)).map_err(text)?;
+    cell.hold(u64::from(function.map_or(NO_RECORD, Id::record)));
+    let (module, transient) = bed;
+    let counter = function.filter(|_| is_enter && !transient).map(counter_of);
+    let make = |at| trampoline(at, counter.as_deref(), number, cell, slot);
+    let trampoline = islands.stub(TRAMPOLINE, make).map_err(text)?.address();
+    let gate = match &counter {
+        // SAFETY: (1) to (5) the trampoline that was just made: its first instruction leads behind its counter, and at a hook flags
+        // are dead.
+        #[allow(unsafe_code)]
+        Some(_) => Some(unsafe { survey.adopt(trampoline, Role::Detour, |_| true) }.map_err(|error| error.to_string())?),
+        None => None,
+    };
+    sites::push(Site {
+        call,
+        inline: AtomicBool::new(gate.is_some()),
+        gate,
+        slot,
+        cell,
+        trampoline,
+        kind: found.kind,
+        module,
+        function: AtomicU32::new(function.map_or(UNKNOWN, |id| id.0)),
+        learned: AtomicU32::new(UNKNOWN),
+        moved: AtomicBool::new(false),
+        gone: AtomicBool::new(false),
+        attached: AtomicBool::new(false),
+        shared: AtomicBool::new(false),
+    });
+    Ok(())
+}
+
+/// What counts the entries of a function.
+fn counter_of(id: Id) -> Vec<u8> {
+    let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
+    x86::counter(stub::thread_offset(), field(offset_of!(Record, address)), field(offset_of!(Record, count)))
+}
+
+const TRAMPOLINE: usize = 5 + 31 + 7 + 6 + 6;
+
+fn trampoline(at: CodeAddr, counter: Option<&[u8]>, number: u32, cell: Slot, slot: Slot) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(TRAMPOLINE);
+    let place = |bytes: &Vec<u8>| at.offset(bytes.len() as isize);
+    if let Some(counter) = counter {
+        bytes.extend(Form::Jump.bytes(counter.len() as i32));
+        bytes.extend(counter);
+    }
+    let load = x86::load_r11d(place(&bytes), cell.address());
+    bytes.extend(load.into_iter().flatten());
+    bytes.extend(x86::mov_r10d(number));
+    let jump = x86::jump_through(place(&bytes), slot.address());
+    bytes.extend(jump.into_iter().flatten());
+    // All lie within reach of one module, and so of each other.
+    assert!(load.is_some() && jump.is_some(), "islands of one module reach each other");
+    bytes
+}
+
+/// All sites of these numbers, off, behind one barrier, to their trampolines, on.
+fn lead_all(numbers: std::ops::Range<u32>, islands: &mut Islands, policy: &Policy) -> Result<(), String> {
+    let mut batch = Retarget::new(*policy);
+    for site in numbers.filter_map(sites::get) {
+        let to = if site.call.form().is_through_memory() {
+            islands.slot(site.trampoline).map_err(|error| error.to_string())?.address()
+        } else {
+            site.trampoline
+        };
+        // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no switchboard holds the site yet.
+        #[allow(unsafe_code)]
+        unsafe {
+            batch.push_shared(&site.call, to).map_err(|error| error.to_string())?;
+        }
+    }
+    batch.commit().map(drop).map_err(|error| error.to_string())
+}
+
+/// Puts new sites on the switchboards of their functions.
+fn connect(numbers: std::ops::Range<u32>) -> BTreeSet<Id> {
+    let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
+    reconnect(&changed);
+    changed
+}
+
+/// Makes the switchboards of these functions anew from the table, and switches what is on them.
+fn reconnect(functions: &BTreeSet<Id>) {
+    if functions.is_empty() {
+        return;
+    }
+    let mut boards: BTreeMap<Id, Switchboard> = functions.iter().map(|&id| (id, Switchboard::default())).collect();
+    for (number, site) in sites::all().filter(|(_, site)| !site.shared.load(Relaxed) && !site.gone.load(Relaxed)) {
+        if let Some(board) = site.owner().and_then(|id| boards.get_mut(&id)) {
+            if site.kind == Kind::Enter { &mut board.enters } else { &mut board.exits }.push(number.0);
+        }
+    }
+    for (id, board) in boards {
+        id.function().sites.store(Box::into_raw(Box::new(board)), Release);
+        modes::renew(id);
+    }
+}
+
+/// Whether the sites of a module that may be unloaded have to be left alone: somebody is unloading.
+pub(crate) fn is_barred(site: &Site) -> bool {
+    UNLOADING.load(Acquire) > 0 && site.module as usize >= guest::modules_at_start()
+}
+
+/// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites that might go with it.
+pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
+    {
+        let garden = garden();
+        UNLOADING.fetch_add(1, Release);
+        // Those who had begun before are gone in a moment.
+        for function in functions::all().map(Id::function) {
+            wait_for(function);
+        }
+        drop(garden);
+    }
+    let result = unload();
+    let mut garden = garden();
+    garden.bury();
+    UNLOADING.fetch_sub(1, Release);
+    let renewed: BTreeSet<Id> = functions::all().filter(|id| !id.function().sites.load(Acquire).is_null()).collect();
+    drop(garden);
+    renewed.into_iter().for_each(modes::renew);
+    result
+}
+
+fn wait_for(function: &Function) {
+    for _ in 0..10_000 {
+        if !function.custody.is_carried() {
+            break;
+        }
+        wordpatch::os::threads::give_way();
+    }
+}

@@ -1,0 +1,148 @@
+//! The table of sites: the calls and jumps that were led to a trampoline of their own.
+//!
+//! The agent fills it, under one lock; hooks only read. A site's function is what its hook was told: discovery's belief is the first
+//! answer, and where a hook is told something else the agent learns it from [`Site::learned`].
+//!
+//! # Safety
+//!
+//! This module exists to hand out references into mappings that live as long as the process.
+#![allow(unsafe_code)]
+
+use super::functions::Id;
+use crate::probe::{Kind, ProbeId};
+use callpatch::{CallSite, SetError, Slot, Switch};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use wordpatch::CodeAddr;
+use wordpatch::os::OsError;
+use wordpatch::os::pages::{self, Place, Protection};
+
+/// How many sites there can be.
+pub(crate) const MOST: usize = 1 << 19;
+
+/// What a site's function is while nobody knows.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
+
+/// One site.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) call: CallSite,
+    /// The way past the counter that an enter site's trampoline begins with; off, entries are counted there.
+    pub(crate) gate: Option<CallSite>,
+    pub(crate) slot: Slot,
+    /// Holds the offset of its function's record.
+    pub(crate) cell: Slot,
+    pub(crate) trampoline: CodeAddr,
+    pub(crate) kind: Kind,
+    pub(crate) module: u32,
+    /// The number of its function, or [`UNKNOWN`].
+    pub(crate) function: AtomicU32,
+    /// What a hook was told that is not `function`: to be learned by the agent.
+    pub(crate) learned: AtomicU32,
+    /// The counter in line is that of its function.
+    pub(crate) inline: AtomicBool,
+    /// A hook was told another function than discovery believed, once.
+    pub(crate) moved: AtomicBool,
+    /// Its code is gone.
+    pub(crate) gone: AtomicBool,
+    /// The user has attached something of his own.
+    pub(crate) attached: AtomicBool,
+    /// Sites that several functions share stay on the way over Rust.
+    pub(crate) shared: AtomicBool,
+}
+
+/// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
+#[derive(Debug, Default)]
+pub(crate) struct Switchboard {
+    pub(crate) enters: Vec<u32>,
+    pub(crate) exits: Vec<u32>,
+}
+
+static TABLE: AtomicU64 = AtomicU64::new(0);
+static COUNT: AtomicU32 = AtomicU32::new(0);
+/// What users have attached, by site; read by the stub.
+pub(crate) static CALLBACKS: AtomicU64 = AtomicU64::new(0);
+
+/// Reserves the tables. Once.
+pub(crate) fn prepare() -> Result<(), OsError> {
+    // SAFETY: (1) new mappings.
+    let table = unsafe { pages::map_private(Place::Anywhere, MOST * size_of::<Site>(), Protection::ReadWrite)? };
+    // SAFETY: as above.
+    let callbacks = unsafe { pages::map_private(Place::Anywhere, MOST * 8, Protection::ReadWrite)? };
+    TABLE.store(table.get() as u64, Release);
+    CALLBACKS.store(callbacks.get() as u64, Release);
+    Ok(())
+}
+
+/// How many sites there are.
+pub(crate) fn count() -> u32 {
+    COUNT.load(Acquire)
+}
+
+fn place(number: u32) -> *mut Site {
+    let base = TABLE.load(Relaxed) as usize;
+    std::ptr::with_exposed_provenance_mut(base + number as usize * size_of::<Site>())
+}
+
+/// The site of that number.
+pub(crate) fn get<'s>(number: u32) -> Option<&'s Site> {
+    // SAFETY: (1) below the count every place was written by `push`, and is never dropped or moved.
+    (number < count()).then(|| unsafe { &*place(number) })
+}
+
+/// All sites.
+pub(crate) fn all<'s>() -> impl Iterator<Item = (ProbeId, &'s Site)> {
+    (0..count()).filter_map(|number| Some((ProbeId(number), get(number)?)))
+}
+
+/// The number that the next site will have; `None` if there is no room.
+pub(crate) fn next() -> Option<u32> {
+    let count = count();
+    (count < MOST as u32).then_some(count)
+}
+
+/// Adds a site. By one thread at a time: the holder of the lock of [`plant`](super::plant).
+pub(crate) fn push(site: Site) {
+    let number = count();
+    assert!(number < MOST as u32, "`next` was asked");
+    // SAFETY: (1) nobody reads the place before the count says so; (2) one thread at a time.
+    unsafe { place(number).write(site) };
+    COUNT.store(number + 1, Release);
+}
+
+/// The user's function of a site.
+pub(crate) fn set_callback(number: u32, function: usize) {
+    let base = CALLBACKS.load(Relaxed) as usize;
+    // SAFETY: (1) mapped for the life of the process; (2) `number` is below the count.
+    let cell: &AtomicU64 = unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 8) };
+    cell.store(function as u64, Release);
+}
+
+impl Site {
+    /// Leads it to a stub.
+    pub(crate) fn lead_to(&self, stub: extern "C" fn()) {
+        let stub = CodeAddr::new(stub as usize);
+        if self.slot.target() != stub {
+            self.slot.lead_to(stub);
+        }
+    }
+
+    /// Past the counter in line, or to it.
+    pub(crate) fn pass_counter(&self, past: bool) -> Result<(), SetError> {
+        let to = if past { Switch::On } else { Switch::Off };
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.set(to))
+    }
+
+    /// Its function, if it is known.
+    pub(crate) fn owner(&self) -> Option<Id> {
+        match self.function.load(Relaxed) {
+            UNKNOWN => None,
+            number => Some(Id(number)),
+        }
+    }
+
+    /// Whether the profiler may switch it.
+    pub(crate) fn is_ours(&self) -> bool {
+        !self.gone.load(Relaxed) && !self.attached.load(Relaxed) && !self.shared.load(Relaxed) && !super::plant::is_barred(self)
+    }
+}

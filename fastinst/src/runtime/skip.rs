@@ -1,0 +1,43 @@
+//! How many calls are left out before one that is timed: geometric numbers, drawn from tables by the stubs.
+//!
+//! A table holds 256 equally likely values of the distribution, so that a draw is a multiplication, a shift and a load.
+
+use std::sync::LazyLock;
+
+/// The means that there are tables for; the nearest is taken.
+const MEANS: [f64; 9] = [0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0, 3_000.0];
+
+static TABLES: LazyLock<[[u16; 256]; MEANS.len()]> = LazyLock::new(|| MEANS.map(table));
+
+/// The value that each of 256 equally likely parts of the distribution has in its middle.
+fn table(mean: f64) -> [u16; 256] {
+    let leave = mean / (mean + 1.0);
+    std::array::from_fn(|i| {
+        let share = (i as f64 + 0.5) / 256.0;
+        if mean == 0.0 { 0 } else { ((1.0 - share).ln() / leave.ln()).floor().min(f64::from(u16::MAX)) as u16 }
+    })
+}
+
+/// The table for a mean number of calls left out.
+pub(crate) fn table_for(mean: f64) -> *mut [u16; 256] {
+    let distance = |of: f64| (of.ln_1p() - mean.ln_1p()).abs();
+    let nearest = (0..MEANS.len()).min_by(|&a, &b| distance(MEANS[a]).total_cmp(&distance(MEANS[b]))).unwrap_or(0);
+    std::ptr::from_ref(&TABLES[nearest]).cast_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_the_mean_it_is_asked_for() {
+        for mean in MEANS {
+            // SAFETY: (1) a static table.
+            #[allow(unsafe_code)]
+            let table = unsafe { &*table_for(mean) };
+            let found = table.iter().map(|&skip| f64::from(skip)).sum::<f64>() / 256.0;
+            assert!((found - mean).abs() <= 0.02 * mean + 0.01, "{found} for {mean}");
+        }
+        assert!(std::ptr::eq(table_for(9.0), table_for(10.0)) && std::ptr::eq(table_for(1e9), table_for(3_000.0)));
+    }
+}

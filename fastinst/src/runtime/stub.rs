@@ -1,0 +1,375 @@
+//! The hot path, in assembly.
+//!
+//! A hook is an external function, so that all registers which a call may change are free: rdi holds the function, rsi the place it was
+//! called from (both by the compiler's hand), r11 the offset of the function's record and r10 the number of the site (both by the
+//! trampoline's). Nothing is saved and the stack is not touched.
+//!
+//! A stub takes the path on which nothing is unusual, and looks first: whatever it finds unusual goes to [`event`](super::event),
+//! which has all the rules, before anything was changed. The rules in short:
+//!
+//! - rdi must be the function whose record this is: compilers merge sites of several functions, and what discovery believes is
+//!   only believed;
+//! - a term must have begun on this thread: a new one draws its first skip;
+//! - the topmost frame must not lie below the stack pointer: such a frame is dead;
+//! - while a frame of the function is open, every enter leaves one, so that exits pair last in, first out.
+//!
+//! Two `rdtsc` are what a timed call costs; everything else hides behind them.
+//!
+//! # Safety
+//!
+//! This module exists because no compiler makes functions that are this careful with nothing.
+#![allow(unsafe_code)]
+#![allow(unreachable_pub, reason = "the loader reaches them, by name")]
+
+use super::event;
+use super::layout::{ENTRY, Entry, FRAME, FRAMES, Frame, Function, Header, RECORDS, RING, RING_COUNT, Record};
+use std::arch::{asm, global_asm, naked_asm};
+use std::mem::offset_of;
+use std::sync::atomic::AtomicU64;
+
+// The thread's block: one pointer, in the initial-exec model, which costs one load.
+global_asm!(
+    ".pushsection .tbss.fastinst_thread,\"awT\",@nobits",
+    ".globl fastinst_thread",
+    ".hidden fastinst_thread",
+    ".type fastinst_thread, @object",
+    ".size fastinst_thread, 8",
+    ".p2align 3",
+    "fastinst_thread: .zero 8",
+    // Whether the thread is in a function that the user has attached.
+    ".globl fastinst_inside",
+    ".hidden fastinst_inside",
+    ".type fastinst_inside, @object",
+    ".size fastinst_inside, 8",
+    "fastinst_inside: .zero 8",
+    ".popsection",
+);
+
+/// The calling thread's block, or null.
+#[inline]
+pub(crate) fn thread() -> *mut Header {
+    let block;
+    // SAFETY: (1) reads this thread's own variable.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", "mov {0}, qword ptr fs:[{0}]", out(reg) block, options(nostack, preserves_flags, readonly));
+    }
+    block
+}
+
+/// Makes `block` the calling thread's.
+pub(crate) fn set_thread(block: *mut Header) {
+    // SAFETY: (1) writes this thread's own variable.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", "mov qword ptr fs:[{0}], {1}", out(reg) _, in(reg) block, options(nostack, preserves_flags));
+    }
+}
+
+/// Where the calling thread's variable lies from the thread's base: the same for all threads, by the model.
+pub(crate) fn thread_offset() -> i32 {
+    let offset: i64;
+    // SAFETY: (1) reads what the loader has put there.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + fastinst_thread@GOTTPOFF]", out(reg) offset, options(nostack, preserves_flags, readonly));
+    }
+    i32::try_from(offset).unwrap_or_else(|_| unreachable!("thread variables of the static model lie within two gigabytes"))
+}
+
+/// Where the table of functions lies; set before any trampoline leads here.
+pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// What the random generator is multiplied by (Knuth's MMIX).
+pub(crate) const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+
+const RECORD_ADDRESS: usize = RECORDS + offset_of!(Record, address);
+const RECORD_COUNT: usize = RECORDS + offset_of!(Record, count);
+const RECORD_SKIP: usize = RECORDS + offset_of!(Record, skip);
+const RECORD_LEFT: usize = RECORDS + offset_of!(Record, left);
+const RECORD_TERM: usize = RECORDS + offset_of!(Record, term);
+const RECORD_OPEN: usize = RECORDS + offset_of!(Record, open);
+
+/// Counts an entry. The thread, its record, an addition.
+#[unsafe(naked)]
+pub(crate) extern "C" fn count() {
+    naked_asm!(
+        "endbr64",
+        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[rax]",
+        "test r9, r9",
+        "jz {slow}",
+        "cmp r11, qword ptr [r9 + {capacity}]",
+        "jae {slow}",
+        "add r9, r11",
+        "cmp rdi, qword ptr [r9 + {address}]",
+        "jne {slow}",
+        "inc qword ptr [r9 + {count}]",
+        "ret",
+        capacity = const offset_of!(Header, capacity),
+        address = const RECORD_ADDRESS,
+        count = const RECORD_COUNT,
+        slow = sym slow_enter,
+    )
+}
+
+/// Counts an entry and, when its turn has come, begins to time the call.
+#[unsafe(naked)]
+pub(crate) extern "C" fn time_enter() {
+    naked_asm!(
+        "endbr64",
+        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[rax]",
+        "test r9, r9",
+        "jz {slow}",
+        "cmp r11, qword ptr [r9 + {capacity}]",
+        "jae {slow}",
+        "lea r8, [r9 + r11]",
+        "cmp rdi, qword ptr [r8 + {address}]",
+        "jne {slow}",
+        "mov rcx, qword ptr [rip + {functions}]",
+        "lea rcx, [rcx + r11*2]",
+        "mov edi, dword ptr [rcx + {f_term}]",
+        "cmp edi, dword ptr [r8 + {term}]",
+        "jne 7f",
+        "mov rdx, qword ptr [r9 + {top}]",
+        "cmp rdx, qword ptr [r9 + {limit}]",
+        "jae 7f",
+        "cmp qword ptr [rdx - {frame} + {sp}], rsp",
+        "jb 7f",
+        // Its turn?
+        "cmp dword ptr [r8 + {skip}], 0",
+        "jg 4f",
+        "cmp dword ptr [r8 + {left}], 0",
+        "jle 7f",
+        "mov rax, {multiplier}",
+        "imul rax, qword ptr [r9 + {random}]",
+        "inc rax",
+        "mov qword ptr [r9 + {random}], rax",
+        "shr rax, 56",
+        "mov rcx, qword ptr [rcx + {skips}]",
+        "movzx eax, word ptr [rcx + rax*2]",
+        "mov dword ptr [r8 + {skip}], eax",
+        "dec dword ptr [r8 + {left}]",
+        "inc qword ptr [r8 + {count}]",
+        // A frame: taken, then filled; the time last.
+        "mov qword ptr [rdx + {sp}], rsp",
+        "add qword ptr [r9 + {top}], {frame}",
+        "mov qword ptr [rdx + {sp}], rsp",
+        "mov qword ptr [rdx + {time}], 0",
+        "mov dword ptr [rdx + {f_record}], r11d",
+        "mov dword ptr [rdx + {frame_term}], edi",
+        "mov rax, qword ptr [r9 + {finished}]",
+        "mov qword ptr [rdx + {frame_finished}], rax",
+        "mov qword ptr [rdx + {children}], 0",
+        "inc dword ptr [r8 + {open}]",
+        "mov rcx, rdx",
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "mov qword ptr [rcx + {time}], rax",
+        "ret",
+        // Left out.
+        "4:",
+        "dec dword ptr [r8 + {skip}]",
+        "inc qword ptr [r8 + {count}]",
+        "cmp dword ptr [r8 + {open}], 0",
+        "jne 5f",
+        "ret",
+        // Left out, while a call of the same function is open: a frame without a time.
+        "5:",
+        "mov qword ptr [rdx + {sp}], rsp",
+        "add qword ptr [r9 + {top}], {frame}",
+        "mov qword ptr [rdx + {sp}], rsp",
+        "mov qword ptr [rdx + {time}], 0",
+        "mov dword ptr [rdx + {f_record}], r11d",
+        "mov dword ptr [rdx + {frame_term}], edi",
+        "inc dword ptr [r8 + {open}]",
+        "ret",
+        // rdi held the function.
+        "7:",
+        "mov rdi, qword ptr [r8 + {address}]",
+        "jmp {slow}",
+        functions = sym FUNCTIONS,
+        capacity = const offset_of!(Header, capacity),
+        top = const offset_of!(Header, top),
+        limit = const offset_of!(Header, limit),
+        random = const offset_of!(Header, random),
+        finished = const offset_of!(Header, finished),
+        address = const RECORD_ADDRESS,
+        count = const RECORD_COUNT,
+        skip = const RECORD_SKIP,
+        left = const RECORD_LEFT,
+        term = const RECORD_TERM,
+        open = const RECORD_OPEN,
+        f_term = const offset_of!(Function, term),
+        skips = const offset_of!(Function, skips),
+        frame = const FRAME,
+        sp = const offset_of!(Frame, sp),
+        time = const offset_of!(Frame, time),
+        f_record = const offset_of!(Frame, record),
+        frame_term = const offset_of!(Frame, term),
+        frame_finished = const offset_of!(Frame, finished),
+        children = const offset_of!(Frame, children),
+        multiplier = const MULTIPLIER,
+        slow = sym slow_enter,
+    )
+}
+
+/// Ends a timed call, if one is open.
+#[unsafe(naked)]
+pub(crate) extern "C" fn time_exit() {
+    naked_asm!(
+        "endbr64",
+        "mov rax, qword ptr [rip + fastinst_thread@GOTTPOFF]",
+        "mov r9, qword ptr fs:[rax]",
+        "test r9, r9",
+        "jz 3f",
+        "cmp r11, qword ptr [r9 + {capacity}]",
+        "jae {slow}",
+        "lea r8, [r9 + r11]",
+        "cmp rdi, qword ptr [r8 + {address}]",
+        "jne {slow}",
+        "cmp dword ptr [r8 + {open}], 0",
+        "je 3f",
+        // rdi is the record's address from here on, and free.
+        "mov rdi, qword ptr [r9 + {top}]",
+        "cmp dword ptr [rdi - {frame} + {f_record}], r11d",
+        "jne 7f",
+        "mov eax, dword ptr [rdi - {frame} + {frame_term}]",
+        "cmp eax, dword ptr [r8 + {term}]",
+        "jne 7f",
+        "cmp qword ptr [rdi - {frame} + {time}], 0",
+        "je 4f",
+        "mov rcx, qword ptr [r9 + {head}]",
+        "sub rcx, qword ptr [r9 + {tail}]",
+        "cmp rcx, {ring_count}",
+        "jae 7f",
+        "mov ecx, 1",
+        "xadd qword ptr [r9 + {head}], rcx",
+        "and ecx, {ring_mask}",
+        "shl ecx, 5",
+        "lea rcx, [r9 + rcx + {ring}]",
+        "rdtsc",
+        "shl rdx, 32",
+        "or rax, rdx",
+        "sub rax, qword ptr [rdi - {frame} + {time}]",
+        "mov qword ptr [rcx + {ticks}], rax",
+        "add qword ptr [rdi - 2*{frame} + {children}], rax",
+        "mov rax, qword ptr [rdi - {frame} + {children}]",
+        "mov qword ptr [rcx + {e_children}], rax",
+        "mov rax, qword ptr [r9 + {finished}]",
+        "sub rax, qword ptr [rdi - {frame} + {frame_finished}]",
+        "mov dword ptr [rcx + {nested}], eax",
+        "mov qword ptr [rcx + {call_site}], rsi",
+        "inc qword ptr [r9 + {finished}]",
+        "lea eax, [r11 + 1]",
+        "mov dword ptr [rcx + {ready}], eax",
+        "sub qword ptr [r9 + {top}], {frame}",
+        "dec dword ptr [r8 + {open}]",
+        "jz 5f",
+        "3: ret",
+        "4:",
+        "sub qword ptr [r9 + {top}], {frame}",
+        "dec dword ptr [r8 + {open}]",
+        "jnz 3b",
+        // The last open call of the function: has it had enough?
+        "5:",
+        "cmp dword ptr [r8 + {left}], 0",
+        "jg 3b",
+        "jmp {enough}",
+        "7:",
+        "mov rdi, qword ptr [r8 + {address}]",
+        "jmp {slow}",
+        capacity = const offset_of!(Header, capacity),
+        top = const offset_of!(Header, top),
+        head = const offset_of!(Header, head),
+        tail = const offset_of!(Header, tail),
+        finished = const offset_of!(Header, finished),
+        address = const RECORD_ADDRESS,
+        left = const RECORD_LEFT,
+        term = const RECORD_TERM,
+        open = const RECORD_OPEN,
+        frame = const FRAME,
+        time = const offset_of!(Frame, time),
+        f_record = const offset_of!(Frame, record),
+        frame_term = const offset_of!(Frame, term),
+        frame_finished = const offset_of!(Frame, finished),
+        children = const offset_of!(Frame, children),
+        ring = const RING,
+        ring_count = const RING_COUNT,
+        ring_mask = const RING_COUNT - 1,
+        ready = const offset_of!(Entry, ready),
+        nested = const offset_of!(Entry, nested),
+        ticks = const offset_of!(Entry, ticks),
+        e_children = const offset_of!(Entry, children),
+        call_site = const offset_of!(Entry, call_site),
+        slow = sym slow_exit,
+        enough = sym enough,
+    )
+}
+
+const _: () = assert!(ENTRY == 1 << 5 && FRAMES == 4096);
+
+/// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
+#[unsafe(naked)]
+extern "C" fn slow_enter() {
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::enter)
+}
+
+/// To [`event::exit`], likewise.
+#[unsafe(naked)]
+extern "C" fn slow_exit() {
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::exit)
+}
+
+/// To [`event::enough`]: the offset of the function's record.
+#[unsafe(naked)]
+extern "C" fn enough() {
+    naked_asm!("mov edi, r11d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::enough)
+}
+
+/// Calls what the user has attached to the site: with its number, the function and the place it was called from. Not if this thread
+/// is in such a call already: what is attached may itself come by probes.
+#[unsafe(naked)]
+pub(crate) extern "C" fn user() {
+    naked_asm!(
+        "endbr64",
+        "mov rax, qword ptr [rip + fastinst_inside@GOTTPOFF]",
+        "cmp qword ptr fs:[rax], 0",
+        "jne 3f",
+        "mov qword ptr fs:[rax], 1",
+        "mov rdx, rsi",
+        "mov rsi, rdi",
+        "mov edi, r10d",
+        "mov r11, r10",
+        "mov r10, qword ptr [rip + {callbacks}]",
+        "sub rsp, 8",
+        "call qword ptr [r10 + r11*8]",
+        "add rsp, 8",
+        "mov rax, qword ptr [rip + fastinst_inside@GOTTPOFF]",
+        "mov qword ptr fs:[rax], 0",
+        "3: ret",
+        callbacks = sym super::sites::CALLBACKS,
+    )
+}
+
+/// No site: the hook was called through the linkage table.
+pub(crate) const NO_SITE: u32 = u32::MAX;
+
+/// The hook that compilers call at the beginning of every function.
+///
+/// # Safety
+/// `-finstrument-functions` calls it; nobody else has a reason to.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cyg_profile_func_enter(_function: *const (), _call_site: *const ()) {
+    naked_asm!("endbr64", "mov r10d, -1", "jmp {}", sym slow_enter)
+}
+
+/// The hook that compilers call at every end of every function.
+///
+/// # Safety
+/// As for the other.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cyg_profile_func_exit(_function: *const (), _call_site: *const ()) {
+    naked_asm!("endbr64", "mov r10d, -1", "jmp {}", sym slow_exit)
+}

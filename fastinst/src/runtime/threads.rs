@@ -1,0 +1,203 @@
+//! Threads: a block for each, made at its first event, given to another thread when it has ended.
+//!
+//! Blocks are never unmapped, so that whoever reads one needs no lock. A thread's end is told by a destructor of thread-specific
+//! data; other destructors may call functions afterwards, so ours asks to be called again until the last round.
+//!
+//! # Safety
+//!
+//! This module exists to make blocks out of mappings, and to be called by the C library.
+#![allow(unsafe_code)]
+
+use super::functions;
+use super::layout::{ENDED, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS};
+use super::stub;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use wordpatch::Ticks;
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
+
+/// All blocks, newest first.
+static BLOCKS: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The key of the destructor, plus one.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+/// Threads that could not be observed, for want of memory.
+pub(crate) static UNOBSERVED: AtomicU64 = AtomicU64::new(0);
+
+/// How often the C library calls destructors that ask again (PTHREAD_DESTRUCTOR_ITERATIONS, limits.h).
+const ROUNDS: u32 = 4;
+
+/// What the pointer of a thread holds that is not to be observed: it has ended, or it is our own. Its capacity is none, so that every
+/// event takes the slow path.
+#[repr(C, align(64))]
+struct Quiet(Header);
+
+/// The block of a thread that has ended.
+static GONE: Quiet = Quiet(empty());
+/// The block of our own threads.
+static OURS: Quiet = Quiet(empty());
+
+const fn empty() -> Header {
+    Header {
+        top: AtomicPtr::new(std::ptr::null_mut()),
+        limit: AtomicPtr::new(std::ptr::null_mut()),
+        finished: AtomicU64::new(0),
+        head: AtomicU64::new(0),
+        tail: AtomicU64::new(0),
+        random: AtomicU64::new(0),
+        capacity: AtomicU64::new(0),
+        busy: AtomicU64::new(0),
+        state: AtomicU32::new(FREE),
+        draining: AtomicU32::new(0),
+        lost: AtomicU32::new(0),
+        next: AtomicPtr::new(std::ptr::null_mut()),
+        mapped: AtomicU64::new(0),
+        farewells: AtomicU32::new(0),
+    }
+}
+
+/// Whose events they are.
+pub(crate) enum Caller<'b> {
+    /// A thread of the program.
+    Observed(&'b Header),
+    /// One that has ended, or has no block: entries are counted, nothing else.
+    Passing,
+    /// One of ours.
+    Ours,
+}
+
+/// Makes the destructor known. Once, early: the first keys need no memory to be set.
+pub(crate) fn prepare() {
+    let mut key = 0;
+    // SAFETY: (1) a key to write to; (2) the destructor below.
+    if unsafe { libc::pthread_key_create(&raw mut key, Some(farewell)) } == 0 {
+        KEY.store(key + 1, Release);
+    }
+}
+
+/// Says that the calling thread is one of ours.
+pub(crate) fn ours() {
+    stub::set_thread(std::ptr::from_ref(&OURS.0).cast_mut());
+}
+
+/// The calling thread's block, made if this is its first event.
+pub(crate) fn caller<'b>() -> Caller<'b> {
+    let block = stub::thread();
+    if block.is_null() {
+        return begin();
+    }
+    if std::ptr::eq(block, &raw const OURS.0) {
+        return Caller::Ours;
+    }
+    if std::ptr::eq(block, &raw const GONE.0) {
+        return Caller::Passing;
+    }
+    // SAFETY: (1) blocks are never unmapped.
+    Caller::Observed(unsafe { &*block })
+}
+
+#[cold]
+fn begin<'b>() -> Caller<'b> {
+    // Signals that come meanwhile find a thread that is passing.
+    stub::set_thread(std::ptr::from_ref(&GONE.0).cast_mut());
+    let Some(block) = reuse().or_else(create) else {
+        UNOBSERVED.fetch_add(1, Relaxed);
+        return Caller::Passing;
+    };
+    reset(block);
+    stub::set_thread(std::ptr::from_ref(block).cast_mut());
+    if let Some(key) = KEY.load(Acquire).checked_sub(1) {
+        // SAFETY: (1) the key was made; (2) its value is only handed back to us.
+        unsafe { libc::pthread_setspecific(key, std::ptr::from_ref(block).cast()) };
+    }
+    Caller::Observed(block)
+}
+
+/// A block that nobody has any more, large enough for all functions that there are.
+fn reuse<'b>() -> Option<&'b Header> {
+    let needed = u64::from(functions::count()) * RECORD as u64;
+    all()
+        .find(|block| block.capacity.load(Relaxed) >= needed && block.state.compare_exchange(FREE, LIVE, AcqRel, Relaxed).is_ok())
+}
+
+/// A new one, with room for more functions than there are.
+fn create<'b>() -> Option<&'b Header> {
+    let functions = functions::count() as usize;
+    let records = pages::round_up((functions + functions / 4 + 1024) * RECORD);
+    let len = RECORDS + records;
+    // SAFETY: (1) a new mapping.
+    let at = unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite).ok()? };
+    // SAFETY: (1) zeroes are a header; (2) mapped for the life of the process.
+    let block: &Header = unsafe { &*std::ptr::with_exposed_provenance(at.get()) };
+    block.mapped.store(len as u64, Relaxed);
+    block.capacity.store(records as u64, Relaxed);
+    block.state.store(LIVE, Relaxed);
+    let mut next = BLOCKS.load(Relaxed);
+    loop {
+        block.next.store(next, Relaxed);
+        match BLOCKS.compare_exchange(next, std::ptr::from_ref(block).cast_mut(), Release, Relaxed) {
+            Ok(_) => return Some(block),
+            Err(found) => next = found,
+        }
+    }
+}
+
+/// Frames and ring begin anew. Records are zero: the agent has taken them, or nobody had them before.
+fn reset(block: &Header) {
+    let wall = block.frame(0);
+    wall.sp.store(u64::MAX, Relaxed);
+    wall.record.store(u32::MAX, Relaxed);
+    block.top.store(std::ptr::from_ref(block.frame(1)).cast_mut(), Relaxed);
+    let limit = std::ptr::from_ref::<Frame>(block.frame(FRAME_COUNT - 1)).cast_mut();
+    block.limit.store(limit, Relaxed);
+    block.farewells.store(0, Relaxed);
+    block.busy.store(0, Relaxed);
+    block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
+}
+
+/// Called by the C library at the end of a thread, once a round.
+unsafe extern "C" fn farewell(value: *mut libc::c_void) {
+    let block = stub::thread();
+    if block.is_null() || !std::ptr::eq(block, value.cast()) {
+        return;
+    }
+    // SAFETY: (1) the thread's own block.
+    let block = unsafe { &*block };
+    if block.farewells.fetch_add(1, Relaxed) + 1 < ROUNDS
+        && let Some(key) = KEY.load(Acquire).checked_sub(1)
+    {
+        // SAFETY: (1) the key was made.
+        unsafe { libc::pthread_setspecific(key, value) };
+        return;
+    }
+    stub::set_thread(std::ptr::from_ref(&GONE.0).cast_mut());
+    block.state.store(ENDED, Release);
+}
+
+/// All blocks.
+pub(crate) fn all<'b>() -> impl Iterator<Item = &'b Header> {
+    let mut next = BLOCKS.load(Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: (1) null, or a block.
+        let block = unsafe { next.as_ref()? };
+        next = block.next.load(Relaxed);
+        Some(block)
+    })
+}
+
+/// In a forked child: the blocks are the parent's, and what was counted in them is told there.
+pub(crate) fn forget_all() {
+    BLOCKS.store(std::ptr::null_mut(), Release);
+    let block = stub::thread();
+    if !block.is_null() && !std::ptr::eq(block, &raw const OURS.0) {
+        stub::set_thread(std::ptr::null_mut());
+    }
+}
+
+/// Whether `block` has pages at all for these records: those that were never touched need not be looked at.
+pub(crate) fn records_of(block: &Header) -> u32 {
+    (block.capacity.load(Relaxed) / RECORD as u64) as u32
+}
+
+const _: () = assert!(size_of::<Header>() <= PAGE);

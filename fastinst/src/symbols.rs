@@ -1,0 +1,100 @@
+//! Symbols: what functions are called, and where their source is.
+//!
+//! Names come from the tables of symbols of the file, or of the debug file that belongs to it by its build id; lines from debug
+//! information, which is read only when a line is asked for. A stripped module has neither: then there is the module and an offset.
+
+mod demangle;
+mod pattern;
+
+pub use demangle::demangled;
+pub use pattern::{Pattern, PatternError};
+
+use crate::discovery::{Contents, DiscoveryError, Image, Module};
+use std::path::PathBuf;
+use wordpatch::CodeAddr;
+
+/// A function's symbol.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// Its name in the table.
+    pub name: String,
+    /// Where it begins.
+    pub start: CodeAddr,
+    /// How long it is; 0 if nobody knows.
+    pub size: usize,
+}
+
+/// The symbols of a module.
+pub struct Symbols {
+    bias: usize,
+    /// By address.
+    functions: Vec<Symbol>,
+    debug: PathBuf,
+    lines: Option<Option<addr2line::Loader>>,
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Symbols").field("functions", &self.functions.len()).field("debug", &self.debug).finish_non_exhaustive()
+    }
+}
+
+impl Symbols {
+    /// Reads the symbols of a module.
+    pub fn load(module: &Module) -> Result<Self, DiscoveryError> {
+        let contents = module.contents()?;
+        let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+        let image = Image::parse(&contents).map_err(failed)?;
+        let separate = debug_file(&image.build_id().unwrap_or_default());
+        let mut functions = read(&image, module.bias);
+        if let Some(debug) = &separate
+            && let Ok(contents) = Contents::of(debug)
+            && let Ok(image) = Image::parse(&contents)
+        {
+            functions.extend(read(&image, module.bias));
+        }
+        functions.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
+        functions.dedup_by(|a, b| a.start == b.start);
+        Ok(Self { bias: module.bias, functions, debug: separate.unwrap_or_else(|| module.path.clone()), lines: None })
+    }
+
+    /// The function that an address lies in.
+    pub fn name_at(&self, address: CodeAddr) -> Option<&Symbol> {
+        let at = self.functions.partition_point(|symbol| symbol.start <= address).checked_sub(1)?;
+        let symbol = &self.functions[at];
+        let offset = address.distance_from(symbol.start) as usize;
+        (symbol.size == 0 || offset < symbol.size).then_some(symbol)
+    }
+
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
+    /// The source file and line of an address, where the program has debug information.
+    pub fn line_of(&mut self, address: CodeAddr) -> Option<(String, u32)> {
+        let debug = &self.debug;
+        let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
+        let location = lines.as_ref()?.find_location(address.get().wrapping_sub(self.bias) as u64).ok()??;
+        Some((location.file?.to_owned(), location.line.unwrap_or(0)))
+    }
+}
+
+fn read(image: &Image<'_>, bias: usize) -> Vec<Symbol> {
+    let functions = image.functions().into_iter();
+    functions
+        .map(|(name, address, size)| Symbol {
+            name: name.to_owned(),
+            start: CodeAddr::new(bias.wrapping_add(address as usize)),
+            size: size as usize,
+        })
+        .collect()
+}
+
+/// Where distributions put the debug information that was split off: by build id.
+fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_first()?;
+    let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
+    path.is_file().then_some(path)
+}

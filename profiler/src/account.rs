@@ -1,0 +1,259 @@
+//! The account of one function: what was seen of it, added up.
+//!
+//! Time is cut into *cycles*: from one arming of the function to the next. In each, some calls are timed, and entries are counted for a
+//! while, or all the time. A cycle's samples stand for all calls of the cycle: otherwise the quiet times of a function would weigh
+//! as much as the busy ones. What a cycle is worth is known when it is over.
+//!
+//! ```text
+//!   armed ──── samples ──── retired ──── counted ──── not seen ──── armed again
+//!   └────────────── the window: entries are known ─┘
+//! ```
+//!
+//! The variance of a total or a mean is estimated from how cycles differ, and from how samples within a cycle do, whichever says more:
+//! calls that follow each other are alike, and few cycles know little.
+
+use crate::figure::{Figure, student};
+use crate::histogram::{Histogram, bucket};
+use crate::{Costs, Sample, Ticks};
+
+/// Call sites that are told apart.
+const SITES: usize = 32;
+
+/// Samples of a cycle that are kept until their weight is known.
+const KEPT: usize = 512;
+
+/// What was seen of one function.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    /// Entries that were counted.
+    pub(crate) entries: u64,
+    /// Estimates of entries that were not, and their variance's parts.
+    unseen: Unseen,
+    /// Timed calls, and their time.
+    pub(crate) samples: u64,
+    sum: f64,
+    min: u64,
+    max: u64,
+    /// Of every sample: calls inside that were timed, and the ticks of those directly inside.
+    children: f64,
+    nested: u64,
+    mean: Weighted,
+    histogram: Histogram,
+    pub(crate) arcs: Vec<(u64, u64, u64)>,
+    pub(crate) other_arcs: (u64, u64),
+    pub(crate) lost: u64,
+    cycle: Cycle,
+}
+
+/// The cycle that is running.
+#[derive(Clone, Debug, Default)]
+struct Cycle {
+    began: Ticks,
+    /// When counting ended; `None` while it goes on.
+    counted_until: Option<Ticks>,
+    entries: u64,
+    samples: u64,
+    sum: f64,
+    squares: f64,
+    kept: Vec<u16>,
+}
+
+/// Means of cycles, weighted by their calls.
+#[derive(Clone, Debug, Default)]
+struct Weighted {
+    cycles: usize,
+    weight: f64,
+    sum: f64,
+    /// Sums of squares of weights, and of those with means.
+    w2: f64,
+    w2m: f64,
+    w2m2: f64,
+    /// What samples within cycles say of the variance of `sum`.
+    within: f64,
+}
+
+/// Entries that nobody counted: estimated by the rate of the window of their cycle.
+#[derive(Clone, Debug, Default)]
+struct Unseen {
+    entries: f64,
+    cycles: usize,
+    rates: f64,
+    rates2: f64,
+    spans2: f64,
+}
+
+impl Account {
+    /// Begins to be seen.
+    pub(crate) fn new(now: Ticks) -> Self {
+        Self { min: u64::MAX, cycle: Cycle { began: now, ..Cycle::default() }, ..Self::default() }
+    }
+
+    /// A call was timed.
+    #[inline]
+    pub(crate) fn sample(&mut self, sample: &Sample) {
+        let ticks = sample.ticks;
+        self.samples += 1;
+        self.sum += ticks as f64;
+        self.min = self.min.min(ticks);
+        self.max = self.max.max(ticks);
+        self.nested += u64::from(sample.nested);
+        self.children += sample.children as f64;
+        let cycle = &mut self.cycle;
+        cycle.samples += 1;
+        cycle.sum += ticks as f64;
+        cycle.squares += (ticks as f64).powi(2);
+        if cycle.kept.len() == KEPT {
+            // So many that each stands for about one call, or for as many as the others of its cycle: settled when it ends.
+            self.settle();
+        }
+        self.cycle.kept.push(bucket(ticks));
+        self.arc(sample.call_site, ticks);
+    }
+
+    #[inline]
+    fn arc(&mut self, call_site: u64, ticks: u64) {
+        if let Some(arc) = self.arcs.iter_mut().find(|arc| arc.0 == call_site) {
+            arc.1 += 1;
+            arc.2 += ticks;
+        } else if self.arcs.len() < SITES {
+            self.arcs.push((call_site, 1, ticks));
+        } else {
+            self.other_arcs.0 += 1;
+            self.other_arcs.1 += ticks;
+        }
+    }
+
+    /// Entries were counted.
+    pub(crate) fn entered(&mut self, calls: u64) {
+        self.entries += calls;
+        self.cycle.entries += calls;
+    }
+
+    /// Entries for each tick of the cycle's window.
+    pub(crate) fn window_rate(&self, now: Ticks) -> f64 {
+        let until = self.cycle.counted_until.unwrap_or(now);
+        self.cycle.entries as f64 / until.since(self.cycle.began).0.max(1) as f64
+    }
+
+    /// Counting ends here, for this cycle.
+    pub(crate) fn stop_counting(&mut self, now: Ticks) {
+        self.cycle.counted_until.get_or_insert(now);
+    }
+
+    /// Ends the cycle, and begins another.
+    pub(crate) fn turn(&mut self, now: Ticks) {
+        let calls = self.calls_of_cycle(now);
+        self.weigh(calls);
+        self.cycle = Cycle { began: now, kept: std::mem::take(&mut self.cycle.kept), ..Cycle::default() };
+        self.cycle.kept.clear();
+    }
+
+    /// How many calls the cycle has had, as far as can be told; notes what was estimated.
+    fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
+        let seen = self.cycle.entries as f64;
+        let Some(until) = self.cycle.counted_until else { return seen };
+        let (window, hidden) = (until.since(self.cycle.began).0.max(1) as f64, now.since(until).0 as f64);
+        let rate = seen / window;
+        self.unseen.entries += rate * hidden;
+        self.unseen.cycles += 1;
+        self.unseen.rates += rate;
+        self.unseen.rates2 += rate * rate;
+        self.unseen.spans2 += hidden * hidden;
+        seen + rate * hidden
+    }
+
+    /// The samples of the cycle stand for `calls`.
+    fn weigh(&mut self, calls: f64) {
+        let cycle = &self.cycle;
+        if cycle.samples == 0 {
+            return;
+        }
+        let (n, calls) = (cycle.samples as f64, calls.max(cycle.samples as f64));
+        let mean = cycle.sum / n;
+        let spread = if n > 1.0 { ((cycle.squares - cycle.sum * mean) / (n - 1.0)).max(0.0) } else { mean * mean };
+        let unsampled = 1.0 - n / calls;
+        let of_all = &mut self.mean;
+        of_all.cycles += 1;
+        of_all.weight += calls;
+        of_all.sum += calls * mean;
+        of_all.w2 += calls * calls;
+        of_all.w2m += calls * calls * mean;
+        of_all.w2m2 += calls * calls * mean * mean;
+        of_all.within += calls * calls * spread / n * unsampled.max(0.0);
+        let weight = calls / n;
+        for &bucket in &self.cycle.kept {
+            self.histogram.add(bucket, weight);
+        }
+    }
+
+    /// Puts the samples that are kept into the histogram, each for as many calls as the cycle has had of them so far.
+    fn settle(&mut self) {
+        let weight = (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0);
+        for bucket in self.cycle.kept.drain(..) {
+            self.histogram.add(bucket, weight);
+        }
+    }
+
+    /// How often it was called.
+    pub(crate) fn calls(&self) -> Figure {
+        let unseen = &self.unseen;
+        if unseen.cycles == 0 {
+            return Figure::exact(self.entries as f64);
+        }
+        let n = unseen.cycles as f64;
+        let value = self.entries as f64 + unseen.entries;
+        let mean = unseen.rates / n;
+        let variance = if n > 1.0 { ((unseen.rates2 - n * mean * mean) / (n - 1.0)).max(0.0) } else { mean * mean };
+        let half = student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
+        Figure::estimated(value, half, self.entries as f64)
+    }
+
+    /// Whether every call was timed that has ended.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.unseen.cycles == 0 && self.samples + self.lost >= self.entries && self.samples > 0
+    }
+
+    /// The mean of a call, in ticks, without what measuring has added.
+    pub(crate) fn mean(&self, costs: &Costs) -> Option<Figure> {
+        if self.samples == 0 || self.mean.weight == 0.0 {
+            return None;
+        }
+        let all = &self.mean;
+        let added = costs.bias + self.nested as f64 / self.samples as f64 * costs.pair;
+        if self.is_complete() {
+            return Some(Figure::exact(self.sum / self.samples as f64 - added));
+        }
+        let raw = all.sum / all.weight;
+        let value = raw - added;
+        let cycles = all.cycles as f64;
+        let between = (all.w2m2 - 2.0 * raw * all.w2m + raw * raw * all.w2).max(0.0) * cycles / (cycles - 1.0).max(1.0);
+        let deviation = (between.max(all.within)).sqrt() / all.weight;
+        let freedom = if all.cycles > 1 { all.cycles - 1 } else { (self.samples as usize).saturating_sub(1) };
+        Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN))
+    }
+
+    /// The shortest and the longest call that was timed, without what measuring adds to every call.
+    pub(crate) fn extremes(&self, costs: &Costs) -> Option<(f64, f64)> {
+        (self.samples > 0).then_some((self.min as f64 - costs.bias, self.max as f64 - costs.bias))
+    }
+
+    /// The time of its own, of all calls that were timed; what timed calls directly inside have added is still in it.
+    pub(crate) fn own(&self, costs: &Costs) -> f64 {
+        self.sum - self.children - self.samples as f64 * costs.bias
+    }
+
+    pub(crate) fn histogram(&self) -> &Histogram {
+        &self.histogram
+    }
+
+    /// Spread of a call's time against its mean, squared, as the cycle shows it.
+    pub(crate) fn variation(&self) -> f64 {
+        let all = &self.mean;
+        if all.cycles < 2 || all.sum == 0.0 {
+            return 1.0;
+        }
+        let mean = all.sum / all.weight;
+        let between = (all.w2m2 - 2.0 * mean * all.w2m + mean * mean * all.w2).max(0.0) / all.w2;
+        between / (mean * mean)
+    }
+}

@@ -1,0 +1,177 @@
+//! The conductor: the brain of whoever has the probes. It is told what was seen, and says what the probes shall do.
+//!
+//! Nothing here knows of threads, files or clocks: instants are given to it. What it decides differs by policy; what it adds up does not.
+
+mod adaptive;
+
+use crate::account::Account;
+use crate::mode::{Draw, Mode, Probes, Rest, Skip};
+use crate::profile::Profile;
+use crate::{Clock, Costs, FuncId, Policy, Ticks};
+use adaptive::Adaptive;
+
+/// A timed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Of which function.
+    pub function: FuncId,
+    /// The return address of the call; 0 if nobody knows.
+    pub call_site: u64,
+    /// How long it took, as measured.
+    pub ticks: u64,
+    /// Timed calls that ended inside of it, on the same thread.
+    pub nested: u32,
+    /// How long those directly inside took.
+    pub children: u64,
+}
+
+/// The brain of whoever has the probes.
+#[derive(Debug)]
+pub struct Conductor {
+    policy: Policy,
+    clock: Clock,
+    costs: Costs,
+    functions: Vec<Part>,
+    /// Functions that have no mode yet.
+    fresh: Vec<FuncId>,
+    /// Retired since the last tick.
+    retired: Vec<(FuncId, Ticks)>,
+    adaptive: Adaptive,
+    epoch: Ticks,
+    began: Ticks,
+}
+
+/// What the conductor knows of a function.
+#[derive(Clone, Debug)]
+struct Part {
+    known: bool,
+    sites: u32,
+    mode: Mode,
+    /// Whether its hook has retired it.
+    resting: bool,
+    account: Account,
+    plan: adaptive::Plan,
+}
+
+impl Conductor {
+    /// For a policy, from `now` on.
+    pub fn new(policy: Policy, clock: Clock, costs: Costs, seed: u64, now: Ticks) -> Self {
+        let adaptive = Adaptive::new(seed, now);
+        let (functions, fresh, retired) = Default::default();
+        Self { policy, clock, costs, functions, fresh, retired, adaptive, epoch: now, began: now }
+    }
+
+    fn part(&mut self, function: FuncId) -> &mut Part {
+        let at = function.0 as usize;
+        if at >= self.functions.len() {
+            let account = Account::new(self.began);
+            let blank =
+                Part { known: false, sites: 0, mode: Mode::Count, resting: false, account, plan: adaptive::Plan::default() };
+            self.functions.resize(at + 1, blank);
+        }
+        &mut self.functions[at]
+    }
+
+    /// A function is there, or has more sites than before.
+    pub fn discovered(&mut self, function: FuncId, sites: u32) {
+        let part = self.part(function);
+        part.sites = sites;
+        if !std::mem::replace(&mut part.known, true) {
+            self.fresh.push(function);
+        }
+    }
+
+    /// A call was timed.
+    #[inline]
+    pub fn sample(&mut self, sample: &Sample) {
+        self.part(sample.function).account.sample(sample);
+    }
+
+    /// Entries were counted since the last tick.
+    pub fn entered(&mut self, function: FuncId, calls: u64) {
+        self.part(function).account.entered(calls);
+    }
+
+    /// A function's hook has used its quota up, at that instant.
+    pub fn retired(&mut self, function: FuncId, at: Ticks) {
+        self.part(function).resting = true;
+        self.retired.push((function, at));
+    }
+
+    /// Timed calls have not ended, or found no room.
+    pub fn lost(&mut self, function: FuncId, samples: u64) {
+        self.part(function).account.lost += samples;
+    }
+
+    /// Gives functions that are new their first modes.
+    pub fn first(&mut self, probes: &mut impl Probes) {
+        for function in std::mem::take(&mut self.fresh) {
+            let mode = match &self.policy {
+                // Whoever is called rarely is timed completely from the beginning.
+                Policy::Adaptive { .. } => adaptive::FIRST,
+                Policy::Paper { samples, .. } => first_calls(*samples),
+                Policy::Exact => Mode::Sample(Draw { quota: u32::MAX, skip: Skip::None, then: Rest::Count }),
+                Policy::Count => Mode::Count,
+            };
+            self.set(function, mode, probes);
+        }
+    }
+
+    fn set(&mut self, function: FuncId, mode: Mode, probes: &mut impl Probes) {
+        let part = self.part(function);
+        part.mode = mode;
+        part.resting = false;
+        probes.set(function, mode);
+    }
+
+    /// Decides. To be called after everything that was seen since the last time was told; `cpu` is the processor time of the program
+    /// since then. Returns when to call again.
+    pub fn tick(&mut self, now: Ticks, cpu: Ticks, probes: &mut impl Probes) -> Ticks {
+        self.first(probes);
+        match self.policy.clone() {
+            Policy::Exact | Policy::Count => {
+                self.retired.clear();
+                // Cycles are of use for nothing here: there is one.
+                Ticks(now.0 + self.clock.ticks(0.05).0)
+            }
+            Policy::Paper { samples, epoch_ms } => self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes),
+            Policy::Adaptive { budget } => self.adapt(now, cpu, budget, probes),
+        }
+    }
+
+    /// As published: the first calls after the beginning of an epoch, which is the same for all.
+    fn paper(&mut self, now: Ticks, samples: u32, epoch: Ticks, probes: &mut impl Probes) -> Ticks {
+        for (function, at) in std::mem::take(&mut self.retired) {
+            self.part(function).account.stop_counting(at);
+        }
+        if now.since(self.epoch) >= epoch {
+            self.epoch = now;
+            for at in 0..self.functions.len() {
+                let part = &mut self.functions[at];
+                if part.known {
+                    part.account.turn(now);
+                    if part.resting {
+                        self.set(FuncId(at as u32), first_calls(samples), probes);
+                    }
+                }
+            }
+        }
+        Ticks(self.epoch.0 + epoch.0)
+    }
+
+    /// What is known, at this instant.
+    pub fn profile(&self, now: Ticks) -> Profile {
+        let functions = self.functions.iter().enumerate().filter(|(at, part)| *at > 0 && part.account.entries > 0);
+        let accounts = functions.map(|(at, part)| {
+            let mut account = part.account.clone();
+            account.turn(now);
+            (FuncId(at as u32), account)
+        });
+        let lost = self.functions.first().map_or(0, |part| part.account.lost);
+        Profile::of(&self.policy, self.clock, self.costs, now.since(self.began), lost, accounts)
+    }
+}
+
+fn first_calls(samples: u32) -> Mode {
+    Mode::Sample(Draw { quota: samples, skip: Skip::None, then: Rest::Off })
+}

@@ -1,0 +1,244 @@
+//! The adaptive policy: as much as a budget allows.
+//!
+//! A function is in one of three ways of life, chosen anew a few times a second by how often it is called:
+//!
+//! | way | its calls are | its entries are | who |
+//! |---|---|---|---|
+//! | complete | all timed | counted | those that are called rarely, as long as a part of the budget pays for it |
+//! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
+//! | glimpsed | timed in terms | counted in a window after each arming | the most frequent ones |
+//!
+//! Each function has armings of its own, at distances that vary by chance: at a common beginning parents would be timed while
+//! all that they call is timed too, and every first call after a pause would be taken. Within a term calls are drawn in the number of
+//! calls, not in time, for the same reason.
+
+use super::Conductor;
+use crate::mode::{Draw, Mode, Probes, Rest, Skip};
+use crate::{Costs, FuncId, Ticks};
+
+/// The first term, and every term of a function that is timed completely: what is called fewer times is.
+pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
+const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
+
+/// Parts of the budget: complete timing, counting, terms, windows of those that are glimpsed.
+const COMPLETE: f64 = 0.3;
+const COUNTING: f64 = 0.35;
+const TERMS: f64 = 0.25;
+const GLIMPSES: f64 = 0.1;
+
+/// Calls left out on average before one that is timed.
+const MEAN_SKIP: f64 = 10.0;
+/// Calls to time in a term: at least, and for functions whose calls differ much.
+const QUOTA: (f64, f64) = (10.0, 64.0);
+/// Between two looks, in seconds.
+const TICK: f64 = 0.010;
+/// From one arming to the next, in seconds: at least, at most.
+const CYCLE: (f64, f64) = (0.020, 2.0);
+/// Between two choices of ways of life.
+const CHOOSE: f64 = 0.1;
+/// How much of what was known of a rate is kept at a choice.
+const MEMORY: f64 = 0.5;
+
+/// Chance, and the state that all functions share.
+#[derive(Debug)]
+pub(super) struct Adaptive {
+    random: u64,
+    chosen: Ticks,
+    last: Ticks,
+    /// Processors that the program keeps busy.
+    processors: f64,
+}
+
+/// What a function does next.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plan {
+    way: Way,
+    /// Entries a second, as far as is known.
+    rate: f64,
+    counted: u64,
+    counted_at: Ticks,
+    /// When it is armed again.
+    next: Ticks,
+    /// When counting ends.
+    window: Ticks,
+    quota: u32,
+    span: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Way {
+    #[default]
+    Complete,
+    Counted,
+    Glimpsed,
+}
+
+impl Adaptive {
+    pub(super) fn new(seed: u64, now: Ticks) -> Self {
+        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, processors: 1.0 }
+    }
+
+    /// Evenly between zero and one.
+    fn chance(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Conductor {
+    pub(super) fn adapt(&mut self, now: Ticks, cpu: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
+        self.retired.clear();
+        let wall = now.since(self.adaptive.last).0 as f64;
+        self.adaptive.last = now;
+        if wall > 0.0 {
+            let busy = cpu.0 as f64 / wall;
+            self.adaptive.processors += 0.3 * (busy - self.adaptive.processors);
+        }
+        if now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
+            self.choose(now, budget);
+        }
+        let mut soonest = Ticks(now.0 + self.clock.ticks(TICK).0);
+        for at in 1..self.functions.len() {
+            if self.functions[at].known && self.functions[at].account.entries > 0 {
+                self.attend(FuncId(at as u32), now, probes);
+                let part = &self.functions[at];
+                if part.plan.way == Way::Glimpsed && part.plan.window > now {
+                    soonest = soonest.min(part.plan.window);
+                }
+            }
+        }
+        soonest.max(Ticks(now.0 + self.clock.ticks(TICK / 4.0).0))
+    }
+
+    /// Looks after one function: ends its window, or arms it again.
+    fn attend(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
+        let span = self.clock.ticks(CYCLE.0);
+        let part = &mut self.functions[function.0 as usize];
+        if part.plan.next == Ticks::default() {
+            // Seen for the first time: its own phase.
+            part.plan.span = CYCLE.0;
+            let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
+            self.functions[function.0 as usize].plan.next = Ticks(now.0 + wait);
+            return;
+        }
+        if now >= part.plan.next {
+            return self.arm(function, now, probes);
+        }
+        if part.plan.way == Way::Glimpsed && now >= part.plan.window && part.resting {
+            part.account.stop_counting(now);
+            self.set(function, Mode::Off, probes);
+        }
+    }
+
+    /// A new cycle.
+    fn arm(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
+        let jitter = 0.5 + self.adaptive.chance();
+        let clock = self.clock;
+        let part = &mut self.functions[function.0 as usize];
+        if part.plan.way == Way::Glimpsed {
+            part.plan.learn(part.account.window_rate(now) * clock.hz);
+        }
+        part.account.turn(now);
+        part.plan.next = Ticks(now.0 + clock.ticks(part.plan.span * jitter).0);
+        part.plan.window = Ticks(now.0 + clock.ticks(TICK / 2.0).0);
+        let draw = match part.plan.way {
+            Way::Complete => COMPLETELY,
+            Way::Counted | Way::Glimpsed => {
+                let skip = Skip::Geometric { mean: MEAN_SKIP };
+                Draw { quota: part.plan.quota.max(QUOTA.0 as u32), skip, then: Rest::Count }
+            }
+        };
+        // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
+        if part.resting || !matches!(part.mode, Mode::Sample(_)) {
+            self.set(function, Mode::Sample(draw), probes);
+        }
+    }
+
+    /// Gives every function a way of life, by what it costs.
+    fn choose(&mut self, now: Ticks, budget: f64) {
+        self.adaptive.chosen = now;
+        let hz = self.clock.hz;
+        let ticks = budget * self.adaptive.processors.clamp(0.05, 1024.0) * hz;
+        let mut order: Vec<(f64, usize)> = Vec::new();
+        for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
+            if part.known && part.account.entries > 0 {
+                part.plan.count(part.account.entries, now, hz);
+                order.push((part.plan.rate, at));
+            }
+        }
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut complete, mut counting) = (ticks * COMPLETE, ticks * COUNTING);
+        let (mut sampled, mut glimpsed) = (Vec::new(), Vec::new());
+        for (rate, at) in order {
+            let part = &mut self.functions[at];
+            let (timing, counted) = (rate * (self.costs.pair + 2.0), rate * self.costs.count);
+            part.plan.way = if timing <= complete {
+                complete -= timing;
+                Way::Complete
+            } else if counted <= counting {
+                complete = 0.0;
+                counting -= counted;
+                sampled.push(at);
+                Way::Counted
+            } else {
+                (complete, counting) = (0.0, 0.0);
+                sampled.push(at);
+                glimpsed.push(at);
+                Way::Glimpsed
+            };
+        }
+        self.pace(&sampled, &glimpsed, ticks);
+    }
+
+    /// How long cycles are, so that terms and windows are paid for.
+    fn pace(&mut self, sampled: &[usize], glimpsed: &[usize], ticks: f64) {
+        if sampled.is_empty() {
+            return;
+        }
+        let costs = self.costs;
+        let share = ticks * TERMS / sampled.len() as f64;
+        let window_share = ticks * GLIMPSES / glimpsed.len().max(1) as f64;
+        for &at in sampled {
+            let part = &mut self.functions[at];
+            let variation = part.account.variation().clamp(0.25, 16.0);
+            let (least, most) = QUOTA;
+            // Calls that differ much need more; but not at the price of longer cycles.
+            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs).max(1.0);
+            let quota = (least * variation).min(affordable).clamp(least, most);
+            part.plan.quota = quota as u32;
+            let by_terms = (quota * term_cost(&costs) + costs.toggle * sites_factor(part.sites)) / share;
+            let by_window =
+                if part.plan.way == Way::Glimpsed { part.plan.rate * costs.count * (TICK / 2.0) / window_share } else { 0.0 };
+            part.plan.span = by_terms.max(by_window).clamp(CYCLE.0, CYCLE.1);
+        }
+    }
+}
+
+/// What timing a call costs, with those that are left out before it.
+fn term_cost(costs: &Costs) -> f64 {
+    costs.pair + MEAN_SKIP * costs.skip
+}
+
+/// A function with many sites costs more to switch.
+fn sites_factor(sites: u32) -> f64 {
+    (f64::from(sites) / 2.0).clamp(1.0, 50.0)
+}
+
+impl Plan {
+    /// Learns the rate of a function whose entries are counted all the time.
+    fn count(&mut self, entries: u64, now: Ticks, hz: f64) {
+        let span = now.since(self.counted_at).0 as f64 / hz;
+        if self.counted_at != Ticks::default() && self.way != Way::Glimpsed && span > 1e-4 {
+            self.learn((entries - self.counted) as f64 / span);
+        }
+        (self.counted, self.counted_at) = (entries, now);
+    }
+
+    /// A rate that has grown much is believed at once.
+    fn learn(&mut self, rate: f64) {
+        let jumps = self.rate == 0.0 || rate > 4.0 * self.rate;
+        self.rate = if jumps { rate } else { MEMORY * self.rate + (1.0 - MEMORY) * rate };
+    }
+}

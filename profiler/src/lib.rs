@@ -1,0 +1,64 @@
+//! Measures functions whose probes switch themselves off: samples, histograms, policies and reports.
+//!
+//! The crate is pure: it has no clock, no thread and no file. Whoever has probes tells a [`Conductor`] what they have seen, and does what
+//! it says through one small trait, [`Probes`]; at any moment it gives a [`Profile`], plain data, which reports are made from.
+//!
+//! ```
+//! use profiler::{Clock, Conductor, Costs, FuncId, Label, Mode, Policy, Probes, Sample, TableOptions, Ticks};
+//!
+//! struct Switches(Vec<(FuncId, Mode)>);
+//! impl Probes for Switches {
+//!     fn set(&mut self, function: FuncId, mode: Mode) {
+//!         self.0.push((function, mode));
+//!     }
+//! }
+//!
+//! let clock = Clock { hz: 1e9, step: 1 };
+//! let costs = Costs { pair: 18.0, bias: 9.0, count: 1.0, toggle: 180.0, skip: 2.0 };
+//! let mut conductor = Conductor::new(Policy::Exact, clock, costs, 1, Ticks(0));
+//! let mut switches = Switches(Vec::new());
+//! conductor.discovered(FuncId(1), 2);
+//! conductor.first(&mut switches);
+//! assert!(matches!(switches.0[..], [(FuncId(1), Mode::Sample(_))]));
+//!
+//! conductor.entered(FuncId(1), 3);
+//! for ticks in [109, 209, 309] {
+//!     conductor.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0 });
+//! }
+//! conductor.tick(Ticks(1_000_000), Ticks(1_000_000), &mut switches);
+//! let mut profile = conductor.profile(Ticks(2_000_000));
+//! profile.label(|_| Label { name: "parse".to_owned(), ..Label::default() });
+//! let function = &profile.functions[0];
+//! assert_eq!((function.calls.value, function.mean.unwrap().value), (3.0, 200.0));
+//! assert!(profile.table(&TableOptions::default()).contains("parse"));
+//! ```
+//!
+//! - [`Policy`] says which calls are timed; [`Mode`] is what a function's probes do.
+//! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether it is exact.
+//! - Reports: a table, JSON, CSV, folded stacks, pprof, as gprof; and [`Diff`], of two profiles.
+//!
+//! It does not find probes, switch them, or know what a function is called: names are given to it.
+
+mod account;
+mod conductor;
+mod diff;
+mod figure;
+mod file;
+mod histogram;
+mod merge;
+mod mode;
+mod policy;
+mod profile;
+mod report;
+mod unit;
+
+pub use conductor::{Conductor, Sample};
+pub use diff::{Change, Diff};
+pub use figure::{Figure, How};
+pub use file::FileError;
+pub use histogram::{Histogram, bounds, bucket};
+pub use mode::{Draw, Mode, Probes, Rest, Skip};
+pub use policy::{NoPolicy, Policy};
+pub use profile::{Arc, Function, Header, Label, Module, Profile, Spent};
+pub use report::{Sort, TableOptions};
+pub use unit::{Clock, Costs, FuncId, Ticks};

@@ -1,0 +1,63 @@
+//! Policies: which calls are timed, as values.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Which calls are timed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Policy {
+    /// As many as a budget allows: rare functions always, frequent ones in terms of a few calls, the most frequent also counted only now
+    /// and then.
+    Adaptive {
+        /// The share of the program's processor time that measuring may take.
+        budget: f64,
+    },
+    /// As published in 2016: the first calls after the common beginning of an epoch.
+    Paper {
+        /// How many.
+        samples: u32,
+        /// The length of an epoch, in milliseconds.
+        epoch_ms: f64,
+    },
+    /// All.
+    Exact,
+    /// None: entries are counted.
+    Count,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::Adaptive { budget: 0.01 }
+    }
+}
+
+/// A name that no policy has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no policy: the policies are adaptive, paper, exact and count")]
+pub struct NoPolicy(pub String);
+
+impl FromStr for Policy {
+    type Err = NoPolicy;
+
+    fn from_str(name: &str) -> Result<Self, NoPolicy> {
+        Ok(match name {
+            "adaptive" => Self::default(),
+            "paper" => Self::Paper { samples: 10, epoch_ms: 10.0 },
+            "exact" => Self::Exact,
+            "count" => Self::Count,
+            _ => return Err(NoPolicy(name.to_owned())),
+        })
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Adaptive { budget } => write!(f, "adaptive, {} % of processor time", budget * 100.0),
+            Self::Paper { samples, epoch_ms } => write!(f, "paper, {samples} calls in {epoch_ms} ms"),
+            Self::Exact => f.write_str("exact"),
+            Self::Count => f.write_str("count"),
+        }
+    }
+}
