@@ -124,6 +124,13 @@ impl Conductor {
         probes.set(function, mode);
     }
 
+    /// What switching a function off and on again has been seen to cost, if it has two sites.
+    pub fn learn_toggle(&mut self, ticks: f64) {
+        if ticks.is_finite() && ticks > 0.0 {
+            self.costs.toggle = ticks;
+        }
+    }
+
     /// Decides. To be called after everything that was seen since the last time was told; `cpu` is the processor time of the program
     /// since then. Returns when to call again.
     pub fn tick(&mut self, now: Ticks, cpu: Ticks, probes: &mut impl Probes) -> Ticks {

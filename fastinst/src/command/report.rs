@@ -70,7 +70,7 @@ pub(crate) struct Shape {
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sort: Sort::Total, rows: 30, width: 120, color: false }
+        Self { sort: Sort::Total, rows: 30, width: 160, color: false }
     }
 }
 
@@ -88,7 +88,7 @@ impl Shape {
             };
             (size.ws_col > 0).then_some(usize::from(size.ws_col))
         };
-        if terminal { columns.or_else(asked).unwrap_or(100).max(60) } else { columns.unwrap_or(120) }
+        if terminal { columns.or_else(asked).unwrap_or(100).max(60) } else { columns.unwrap_or(160) }
     }
 }
 

@@ -128,7 +128,13 @@ pub(crate) fn library() -> Result<PathBuf, Failure> {
     let here =
         std::env::current_exe().map_err(|error| Failure::Refused(format!("cannot find out where this command lies: {error}")))?;
     let folder = here.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(name), folder.join("../lib").join(name), folder.join("../lib/x86_64-linux-gnu").join(name)];
+    // Cargo's own folder first: there it is as new as the command also when tests are run.
+    let places = [
+        folder.join("deps").join(name),
+        folder.join(name),
+        folder.join("../lib").join(name),
+        folder.join("../lib/x86_64-linux-gnu").join(name),
+    ];
     let found = places.iter().find(|place| place.is_file());
     found.cloned().ok_or_else(|| {
         Failure::Refused(format!("{name} is not beside {}: build it with cargo build --release -p fastinst", here.display()))

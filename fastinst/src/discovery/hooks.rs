@@ -3,7 +3,6 @@
 use super::image::Image;
 use crate::probe::Kind;
 use callpatch::{Destination, x86};
-use std::collections::HashMap;
 use wordpatch::CodeAddr;
 
 /// The names of the hooks.
@@ -19,11 +18,32 @@ pub(crate) fn kind_of(name: &str) -> Option<Kind> {
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     /// Slots that hold a hook's address.
-    slots: HashMap<CodeAddr, Kind>,
+    slots: Ways,
     /// Linkage stubs that jump through such a slot; and hooks in the module itself.
-    code: HashMap<CodeAddr, Kind>,
+    code: Ways,
     /// Hooks in the module itself.
-    own: HashMap<CodeAddr, Kind>,
+    own: Ways,
+}
+
+/// A few places, each of a hook: there are two or four, and they are asked for once for every call of the module.
+#[derive(Clone, Debug, Default)]
+struct Ways(Vec<(CodeAddr, Kind)>);
+
+impl Ways {
+    fn insert(&mut self, at: CodeAddr, kind: Kind) {
+        if self.get(at).is_none() {
+            self.0.push((at, kind));
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: CodeAddr) -> Option<Kind> {
+        self.0.iter().find(|(known, _)| *known == at).map(|(_, kind)| *kind)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl Hooks {
@@ -35,7 +55,7 @@ impl Hooks {
                 hooks.slots.insert(at(named.slot), kind);
             }
         }
-        for code in image.code() {
+        for code in image.linkage() {
             hooks.find_stubs(code.bytes, at(code.address));
         }
         if hooks.slots.is_empty() {
@@ -50,8 +70,7 @@ impl Hooks {
         hooks
     }
 
-    /// Linkage stubs are all that jumps through the slots of the hooks from an address where a stub can begin. A tail jump through
-    /// a slot in a function looks the same, but nobody calls it.
+    /// Linkage stubs are what jumps through the slots of the hooks in the linkage table.
     fn find_stubs(&mut self, code: &[u8], base: CodeAddr) {
         if self.slots.is_empty() {
             return;
@@ -66,7 +85,7 @@ impl Hooks {
                 let address = base.offset(start as isize);
                 let slot = x86::stub_slot(address, &code[start..]);
                 let is_whole = before == 0 || code[start] == 0xf3 || (before == 1 && code[start] == 0xf2);
-                if let Some(&kind) = slot.filter(|_| is_whole).and_then(|slot| self.slots.get(&slot)) {
+                if let Some(kind) = slot.filter(|_| is_whole).and_then(|slot| self.slots.get(slot)) {
                     self.code.insert(address, kind);
                 }
             }
@@ -81,13 +100,13 @@ impl Hooks {
     /// Which hook lies there.
     pub fn kind_of(&self, to: Destination) -> Option<Kind> {
         match to {
-            Destination::Code(code) => self.code.get(&code).copied(),
-            Destination::Slot(slot) => self.slots.get(&slot).copied(),
+            Destination::Code(code) => self.code.get(code),
+            Destination::Slot(slot) => self.slots.get(slot),
         }
     }
 
     /// Whether what lies there is the module's own.
     pub fn is_own(&self, to: Destination) -> bool {
-        self.own.contains_key(&to.address())
+        self.own.get(to.address()).is_some()
     }
 }

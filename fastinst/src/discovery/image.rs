@@ -176,6 +176,17 @@ impl<'b> Image<'b> {
             .collect()
     }
 
+    /// The linkage tables; all code, where the file does not say which parts they are.
+    pub(crate) fn linkage(&self) -> Vec<Code<'b>> {
+        let is_table =
+            |section: &&SectionHeader| self.section_names.get_at(section.sh_name).is_some_and(|name| name.starts_with(".plt"));
+        let tables = self.sections.iter().filter(is_table);
+        let tables: Vec<Code<'b>> = tables
+            .filter_map(|section| Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? }))
+            .collect();
+        if self.sections.is_empty() { self.code() } else { tables }
+    }
+
     /// Code from an address on.
     pub(crate) fn code_from(&self, address: u64) -> &'b [u8] {
         let segment = self

@@ -6,7 +6,7 @@
 use super::scan::Candidate;
 use super::{Discovery, site};
 use callpatch::x86::Transfer;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use wordpatch::CodeAddr;
 
 /// Functions are not longer; where no beginning is known a walk ends somewhere.
@@ -32,7 +32,7 @@ pub(super) fn prove(start: CodeAddr, code: &[u8], candidates: &[Candidate], foun
     let Some(last) = candidates.last() else { return };
     let len = (last.address.distance_from(start) as usize).saturating_add(16).min(code.len()).min(LONGEST);
     let mut decoder = Decoder::with_ip(64, &code[..len], start.get() as u64, DecoderOptions::NONE);
-    let mut registers = Registers { held: [None; 16], info: InstructionInfoFactory::new() };
+    let mut registers = Registers::default();
     let mut open = candidates.iter().peekable();
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
@@ -63,9 +63,9 @@ fn accept(candidate: &Candidate, registers: &Registers, start: CodeAddr, found: 
 }
 
 /// What registers hold, as far as it is an address that the function has loaded.
+#[derive(Default)]
 struct Registers {
     held: [Option<u64>; 16],
-    info: InstructionInfoFactory,
 }
 
 /// The place of a whole general register.
@@ -92,12 +92,11 @@ impl Registers {
             FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => return self.forget_called(),
             _ => {}
         }
-        for used in self.info.info(instruction).used_registers() {
-            let writes =
-                matches!(used.access(), OpAccess::Write | OpAccess::ReadWrite | OpAccess::CondWrite | OpAccess::ReadCondWrite);
-            if let Some(number) = number(used.register()).filter(|_| writes) {
-                self.held[number] = None;
-            }
+        // What an instruction writes is its first operand, or nothing that an address is loaded into.
+        if instruction.op0_kind() == OpKind::Register
+            && let Some(number) = number(instruction.op0_register())
+        {
+            self.held[number] = None;
         }
         if let Some((number, address)) = loaded {
             self.held[number] = Some(address);

@@ -35,6 +35,8 @@ const LEAVE: u32 = 2;
 const LOOKING: u64 = 500;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
+/// Between two looks for modules that nobody has announced.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// An entry behind which so many were filled is not filled any more.
 const ABANDONED: u64 = RING_COUNT as u64 / 2;
 /// No tick comes sooner after another.
@@ -129,6 +131,7 @@ pub(crate) struct Agent {
     started: measure::Instants,
     cpu: Duration,
     written: Instant,
+    looked: Instant,
     samples: u64,
     names: Names,
     /// Nanoseconds since 1970.
@@ -158,6 +161,7 @@ impl Agent {
             started: measure::Instants::now(),
             cpu: process_time(),
             written: Instant::now(),
+            looked: Instant::now(),
             samples: 0,
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
@@ -224,6 +228,7 @@ impl Agent {
         let now = Ticks::now();
         let mut changes = Changes::default();
         let spent = profiler::Ticks((spent.as_secs_f64() * hz) as u64);
+        self.learn_toggle();
         let next = self.conductor.tick(profiler::Ticks(now.0), spent, &mut changes);
         if UNLOADING.load(Acquire) == 0 {
             let garden = garden();
@@ -241,8 +246,11 @@ impl Agent {
     }
 
     fn look_for_modules(&mut self) {
-        let new_functions = guest::take_new_functions();
-        if !guest::take_modules_wanted() && !new_functions {
+        let news = guest::take_new_functions() | guest::take_lessons();
+        // Some hooks are always called without a site, by conditional jumps for instance: looking is for news, and now and then.
+        let due = guest::is_loading() || self.looked.elapsed() >= LOOK_AGAIN;
+        let modules = due && guest::take_modules_wanted();
+        if !modules && !news {
             return;
         }
         let mut garden = garden();
@@ -252,11 +260,14 @@ impl Agent {
         }
         let mut changed: BTreeSet<Id> = (self.functions.len().max(1) as u32..functions::count()).map(Id).collect();
         changed.extend(garden.learn());
-        let planted = garden.plant_all(guest::policy(), true);
-        let new = !planted.is_empty();
-        changed.extend(planted);
+        if modules {
+            self.looked = Instant::now();
+            changed.extend(garden.plant_all(guest::policy(), true));
+        }
         self.discover(&changed, &mut garden);
-        guest::scanned(new);
+        if modules {
+            guest::scanned();
+        }
     }
 
     /// Takes samples, again as long as they come faster than one by one, up to a while. Returns whether they still do.
@@ -358,6 +369,16 @@ impl Agent {
         }
     }
 
+    /// What a function costs that is switched off and on again: two sites, each twice, and as much again for those who execute them and
+    /// have to fetch them anew.
+    fn learn_toggle(&mut self) {
+        let toggles = modes::ACCOUNT.toggles.load(Relaxed);
+        if toggles > 100 {
+            let one = modes::ACCOUNT.ticks.load(Relaxed) as f64 / toggles as f64;
+            self.conductor.learn_toggle((one * 4.0 * 2.0).clamp(400.0, 20_000.0));
+        }
+    }
+
     /// Functions whose hooks have had enough.
     fn retirements(&mut self) {
         let (conductor, functions) = (&mut self.conductor, &mut self.functions);
@@ -391,6 +412,10 @@ impl Agent {
     fn write(&mut self) {
         self.written = Instant::now();
         let profile = self.profile();
+        if profile.functions.is_empty() && sites::count() == 0 {
+            // A program without probes that might have loaded some.
+            return;
+        }
         if let Err(error) = output::write(&profile, guest::config(), guest::output_path()) {
             guest::complain(&error.to_string());
         }

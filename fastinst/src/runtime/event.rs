@@ -105,7 +105,7 @@ fn identify(address: u64, site: u32) -> Option<Id> {
         }
         let id = known(address)?;
         if !site.shared.load(Relaxed) && site.learned.swap(id.0, Relaxed) != id.0 {
-            agent::call();
+            guest::saw_lesson();
         }
         return Some(id);
     }

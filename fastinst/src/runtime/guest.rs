@@ -48,6 +48,7 @@ static LOADING: AtomicBool = AtomicBool::new(false);
 static SCANS: AtomicUsize = AtomicUsize::new(0);
 /// How often a first call gives way to the agent: some milliseconds.
 const PATIENCE: usize = 20_000;
+static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
 /// The agent while its thread steps aside.
@@ -157,7 +158,7 @@ pub(super) fn agent_leaves(agent: Agent) {
 
 /// Called by the loader at the end of the process.
 extern "C" fn leave() {
-    if is_running() && is_own_process() && sites::count() > 0 {
+    if is_running() && is_own_process() {
         agent::write_now(LAST_WORDS);
         RUNNING.store(false, Release);
     }
@@ -165,7 +166,7 @@ extern "C" fn leave() {
 
 /// Before the process image goes: by `_exit`, or by exec, which may fail.
 pub(super) fn before_departure() {
-    if is_running() && is_own_process() && sites::count() > 0 {
+    if is_running() && is_own_process() {
         agent::write_now(HASTY_WORDS);
     }
 }
@@ -220,7 +221,6 @@ pub(super) fn modules_at_start() -> usize {
 pub(super) fn saw_call_without_site() {
     if !MODULES_WANTED.load(Relaxed) {
         want_modules();
-        agent::call();
     }
     if LOADING.load(Acquire) && agent::is_there() {
         let scans = SCANS.load(Acquire);
@@ -240,11 +240,14 @@ pub(super) fn expect_module() {
     LOADING.store(true, Release);
 }
 
-/// The agent has looked for modules, and planted `new` ones.
-pub(super) fn scanned(new: bool) {
-    if new {
-        LOADING.store(false, Release);
-    }
+/// Whether the program has begun to load a module.
+pub(super) fn is_loading() -> bool {
+    LOADING.load(Acquire)
+}
+
+/// The agent has looked for modules. Whoever was waiting for one was called from elsewhere, or finds it planted.
+pub(super) fn scanned() {
+    LOADING.store(false, Release);
     SCANS.fetch_add(1, Release);
 }
 
@@ -260,6 +263,17 @@ pub(super) fn saw_new_function() {
     if !NEW_FUNCTIONS.swap(true, Release) {
         agent::call();
     }
+}
+
+/// A hook was told another function than its site is believed to have.
+pub(super) fn saw_lesson() {
+    if !LESSONS.swap(true, Release) {
+        agent::call();
+    }
+}
+
+pub(super) fn take_lessons() -> bool {
+    LESSONS.swap(false, Acquire)
 }
 
 pub(super) fn take_new_functions() -> bool {

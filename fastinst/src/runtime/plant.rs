@@ -40,7 +40,9 @@ pub(crate) struct Garden {
     pub(crate) beds: Vec<Bed>,
     /// What went wrong, one line each.
     pub(crate) refusals: Vec<String>,
-    policy: Option<Policy>,
+    /// All switchboards that there ever were: hooks may be reading any of them.
+    #[allow(clippy::vec_box, reason = "their addresses are held elsewhere")]
+    boards: Vec<Box<Switchboard>>,
 }
 
 /// One module.
@@ -56,7 +58,7 @@ pub(crate) struct Bed {
     pub(crate) gone: bool,
 }
 
-static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), policy: None });
+static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Vec::new() });
 
 /// How many threads are unloading modules.
 pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
@@ -69,7 +71,6 @@ pub(crate) fn garden() -> MutexGuard<'static, Garden> {
 impl Garden {
     /// Plants every module that was not there before. Returns the functions that are new or have new sites.
     pub(crate) fn plant_all(&mut self, policy: &Policy, transient: bool) -> BTreeSet<Id> {
-        self.policy = Some(*policy);
         let mut changed = BTreeSet::new();
         for module in Module::loaded() {
             if self.beds.iter().any(|bed| !bed.gone && bed.module.span == module.span && bed.module.path == module.path) {
@@ -97,7 +98,9 @@ impl Garden {
         let numbers = bed.sites.clone();
         self.beds.push(bed);
         result?;
-        Ok(connect(numbers))
+        let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
+        self.reconnect(&changed);
+        Ok(changed)
     }
 
     /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
@@ -174,8 +177,26 @@ impl Garden {
                 }
             }
         }
-        reconnect(&changed);
+        self.reconnect(&changed);
         changed
+    }
+    /// Makes the switchboards of these functions anew from the table, and switches what is on them.
+    fn reconnect(&mut self, functions: &BTreeSet<Id>) {
+        if functions.is_empty() {
+            return;
+        }
+        let mut boards: BTreeMap<Id, Switchboard> = functions.iter().map(|&id| (id, Switchboard::default())).collect();
+        for (number, site) in sites::all().filter(|(_, site)| !site.shared.load(Relaxed) && !site.gone.load(Relaxed)) {
+            if let Some(board) = site.owner().and_then(|id| boards.get_mut(&id)) {
+                if site.kind == Kind::Enter { &mut board.enters } else { &mut board.exits }.push(number.0);
+            }
+        }
+        for (id, board) in boards {
+            let board = Box::new(board);
+            id.function().sites.store(std::ptr::from_ref(&*board).cast_mut(), Release);
+            self.boards.push(board);
+            modes::renew(id);
+        }
     }
 }
 
@@ -270,30 +291,6 @@ fn lead_all(numbers: std::ops::Range<u32>, islands: &mut Islands, policy: &Polic
         }
     }
     batch.commit().map(drop).map_err(|error| error.to_string())
-}
-
-/// Puts new sites on the switchboards of their functions.
-fn connect(numbers: std::ops::Range<u32>) -> BTreeSet<Id> {
-    let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
-    reconnect(&changed);
-    changed
-}
-
-/// Makes the switchboards of these functions anew from the table, and switches what is on them.
-fn reconnect(functions: &BTreeSet<Id>) {
-    if functions.is_empty() {
-        return;
-    }
-    let mut boards: BTreeMap<Id, Switchboard> = functions.iter().map(|&id| (id, Switchboard::default())).collect();
-    for (number, site) in sites::all().filter(|(_, site)| !site.shared.load(Relaxed) && !site.gone.load(Relaxed)) {
-        if let Some(board) = site.owner().and_then(|id| boards.get_mut(&id)) {
-            if site.kind == Kind::Enter { &mut board.enters } else { &mut board.exits }.push(number.0);
-        }
-    }
-    for (id, board) in boards {
-        id.function().sites.store(Box::into_raw(Box::new(board)), Release);
-        modes::renew(id);
-    }
 }
 
 /// Whether the sites of a module that may be unloaded have to be left alone: somebody is unloading.

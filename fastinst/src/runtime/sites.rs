@@ -12,13 +12,16 @@ use super::functions::Id;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, SetError, Slot, Switch};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, Place, Protection};
 
+/// Sites are allotted by the chunk, so that a program with few takes little address space.
+const CHUNK: usize = 1 << 10;
+const CHUNKS: usize = 1 << 9;
 /// How many sites there can be.
-pub(crate) const MOST: usize = 1 << 19;
+pub(crate) const MOST: usize = CHUNK * CHUNKS;
 
 /// What a site's function is while nobody knows.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
@@ -58,18 +61,15 @@ pub(crate) struct Switchboard {
     pub(crate) exits: Vec<u32>,
 }
 
-static TABLE: AtomicU64 = AtomicU64::new(0);
+static TABLE: [AtomicPtr<Site>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 /// What users have attached, by site; read by the stub.
 pub(crate) static CALLBACKS: AtomicU64 = AtomicU64::new(0);
 
-/// Reserves the tables. Once.
+/// Reserves the table of callbacks. Once.
 pub(crate) fn prepare() -> Result<(), OsError> {
-    // SAFETY: (1) new mappings.
-    let table = unsafe { pages::map_private(Place::Anywhere, MOST * size_of::<Site>(), Protection::ReadWrite)? };
-    // SAFETY: as above.
+    // SAFETY: (1) a new mapping.
     let callbacks = unsafe { pages::map_private(Place::Anywhere, MOST * 8, Protection::ReadWrite)? };
-    TABLE.store(table.get() as u64, Release);
     CALLBACKS.store(callbacks.get() as u64, Release);
     Ok(())
 }
@@ -80,8 +80,8 @@ pub(crate) fn count() -> u32 {
 }
 
 fn place(number: u32) -> *mut Site {
-    let base = TABLE.load(Relaxed) as usize;
-    std::ptr::with_exposed_provenance_mut(base + number as usize * size_of::<Site>())
+    let chunk = TABLE[number as usize / CHUNK].load(Acquire);
+    chunk.wrapping_add(number as usize % CHUNK)
 }
 
 /// The site of that number.
@@ -95,10 +95,16 @@ pub(crate) fn all<'s>() -> impl Iterator<Item = (ProbeId, &'s Site)> {
     (0..count()).filter_map(|number| Some((ProbeId(number), get(number)?)))
 }
 
-/// The number that the next site will have; `None` if there is no room.
+/// The number that the next site will have; `None` if there is no room. By one thread at a time, as `push`.
 pub(crate) fn next() -> Option<u32> {
     let count = count();
-    (count < MOST as u32).then_some(count)
+    let chunk = TABLE.get(count as usize / CHUNK)?;
+    if chunk.load(Relaxed).is_null() {
+        // SAFETY: (1) a new mapping.
+        let room = unsafe { pages::map_private(Place::Anywhere, CHUNK * size_of::<Site>(), Protection::ReadWrite).ok()? };
+        chunk.store(std::ptr::with_exposed_provenance_mut(room.get()), Release);
+    }
+    Some(count)
 }
 
 /// Adds a site. By one thread at a time: the holder of the lock of [`plant`](super::plant).

@@ -34,8 +34,17 @@ const QUOTA: (f64, f64) = (10.0, 64.0);
 const TICK: f64 = 0.010;
 /// From one arming to the next, in seconds: at least, at most.
 const CYCLE: (f64, f64) = (0.020, 2.0);
-/// Between two choices of ways of life.
+/// Between two choices of ways of life; and for how long they are made anew at every tick at the beginning, when what is hot has
+/// to be found before it costs.
 const CHOOSE: f64 = 0.1;
+const BEGINNING: f64 = 0.05;
+/// Between two looks in the beginning, in seconds.
+const SHORT_TICK: f64 = 0.001;
+/// Who is called more often than this in a cycle is not timed completely: its quota would be used up in each.
+const COMPLETE_CALLS: f64 = 48.0;
+/// How long the entries of a glimpsed function are counted: until there are so many, and within these bounds in seconds.
+const GLIMPSE: f64 = 3000.0;
+const WINDOW: (f64, f64) = (0.0005, 0.005);
 /// How much of what was known of a rate is kept at a choice.
 const MEMORY: f64 = 0.5;
 
@@ -96,10 +105,11 @@ impl Conductor {
             let busy = cpu.0 as f64 / wall;
             self.adaptive.processors += 0.3 * (busy - self.adaptive.processors);
         }
-        if now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
+        let beginning = now.since(self.began) < self.clock.ticks(BEGINNING);
+        if beginning || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
             self.choose(now, budget);
         }
-        let mut soonest = Ticks(now.0 + self.clock.ticks(TICK).0);
+        let mut soonest = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
         for at in 1..self.functions.len() {
             if self.functions[at].known && self.functions[at].account.entries > 0 {
                 self.attend(FuncId(at as u32), now, probes);
@@ -109,7 +119,7 @@ impl Conductor {
                 }
             }
         }
-        soonest.max(Ticks(now.0 + self.clock.ticks(TICK / 4.0).0))
+        soonest.max(Ticks(now.0 + self.clock.ticks(WINDOW.0).0))
     }
 
     /// Looks after one function: ends its window, or arms it again.
@@ -120,7 +130,8 @@ impl Conductor {
             // Seen for the first time: its own phase.
             part.plan.span = CYCLE.0;
             let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
-            self.functions[function.0 as usize].plan.next = Ticks(now.0 + wait);
+            let plan = &mut self.functions[function.0 as usize].plan;
+            (plan.next, plan.window) = (Ticks(now.0 + wait), now);
             return;
         }
         if now >= part.plan.next {
@@ -142,7 +153,7 @@ impl Conductor {
         }
         part.account.turn(now);
         part.plan.next = Ticks(now.0 + clock.ticks(part.plan.span * jitter).0);
-        part.plan.window = Ticks(now.0 + clock.ticks(TICK / 2.0).0);
+        part.plan.window = Ticks(now.0 + clock.ticks(window(part.plan.rate)).0);
         let draw = match part.plan.way {
             Way::Complete => COMPLETELY,
             Way::Counted | Way::Glimpsed => {
@@ -161,10 +172,11 @@ impl Conductor {
         self.adaptive.chosen = now;
         let hz = self.clock.hz;
         let ticks = budget * self.adaptive.processors.clamp(0.05, 1024.0) * hz;
+        let began = self.began;
         let mut order: Vec<(f64, usize)> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
             if part.known && part.account.entries > 0 {
-                part.plan.count(part.account.entries, now, hz);
+                part.plan.count(part.account.entries, began, now, hz);
                 order.push((part.plan.rate, at));
             }
         }
@@ -174,7 +186,7 @@ impl Conductor {
         for (rate, at) in order {
             let part = &mut self.functions[at];
             let (timing, counted) = (rate * (self.costs.pair + 2.0), rate * self.costs.count);
-            part.plan.way = if timing <= complete {
+            part.plan.way = if timing <= complete && rate * CYCLE.0 <= COMPLETE_CALLS {
                 complete -= timing;
                 Way::Complete
             } else if counted <= counting {
@@ -209,11 +221,19 @@ impl Conductor {
             let quota = (least * variation).min(affordable).clamp(least, most);
             part.plan.quota = quota as u32;
             let by_terms = (quota * term_cost(&costs) + costs.toggle * sites_factor(part.sites)) / share;
-            let by_window =
-                if part.plan.way == Way::Glimpsed { part.plan.rate * costs.count * (TICK / 2.0) / window_share } else { 0.0 };
+            let by_window = if part.plan.way == Way::Glimpsed {
+                part.plan.rate * costs.count * window(part.plan.rate) / window_share
+            } else {
+                0.0
+            };
             part.plan.span = by_terms.max(by_window).clamp(CYCLE.0, CYCLE.1);
         }
     }
+}
+
+/// How long a window has to be, in seconds.
+fn window(rate: f64) -> f64 {
+    (GLIMPSE / rate.max(1.0)).clamp(WINDOW.0, WINDOW.1)
 }
 
 /// What timing a call costs, with those that are left out before it.
@@ -228,9 +248,9 @@ fn sites_factor(sites: u32) -> f64 {
 
 impl Plan {
     /// Learns the rate of a function whose entries are counted all the time.
-    fn count(&mut self, entries: u64, now: Ticks, hz: f64) {
-        let span = now.since(self.counted_at).0 as f64 / hz;
-        if self.counted_at != Ticks::default() && self.way != Way::Glimpsed && span > 1e-4 {
+    fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64) {
+        let span = now.since(self.counted_at.max(began)).0 as f64 / hz;
+        if self.way != Way::Glimpsed && span > 1e-4 {
             self.learn((entries - self.counted) as f64 / span);
         }
         (self.counted, self.counted_at) = (entries, now);

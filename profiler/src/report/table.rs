@@ -38,7 +38,7 @@ pub enum Sort {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { width: 120, sort: Sort::Total, rows: 30, color: false }
+        Self { width: 160, sort: Sort::Total, rows: 30, color: false }
     }
 }
 

@@ -1,0 +1,140 @@
+//! The command: what it prints, what it refuses, and how it ends.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+use support::*;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_demo_shows_a_profile_and_what_to_try_next() {
+    if !has("gcc") {
+        return;
+    }
+    let output = run(fastinst().arg("demo").arg(folder("demo")));
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for wanted in ["Its output is the same", "count_word (words.c:", "by_count", "Try next"] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+    // Without a compiler the bundled sample is profiled.
+    let output = run(fastinst().arg("demo").arg(folder("demo")).env("CC", "no-such-compiler"));
+    let shown = text(&output.stdout);
+    assert!(output.status.success() && shown.contains("There is no C compiler here"), "{output:?}");
+    assert!(shown.contains("count_word (sample.rs:"), "{shown}");
+}
+
+#[test]
+fn run_ends_as_the_program_does_and_prints_a_table() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("run");
+    let program = compile("calls.c", &to, &["-O2", "-finstrument-functions"]);
+    let output = run(fastinst().args(["run", "--policy", "exact"]).arg(&program));
+    assert_eq!((output.status.code(), text(&output.stdout).lines().count()), (Some(7), 1));
+    let table = text(&output.stderr);
+    assert!(table.contains("middle") && table.contains("200k") && table.contains("policy exact"), "{table}");
+    let output = run(fastinst().args(["run", "sh", "-c", "kill -TERM $$"]));
+    assert_eq!(output.status.signal(), Some(libc::SIGTERM));
+}
+
+#[test]
+fn profiles_are_kept_reported_and_compared() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("reports");
+    let program = compile("calls.c", &to, &["-O2", "-g", "-finstrument-functions"]);
+    let kept = to.join("kept.profile");
+    run(fastinst().args(["run", "--policy", "exact", "-o"]).arg(&kept).arg(&program));
+    assert!(std::fs::metadata(&kept).unwrap().len() < 1_000_000);
+    for (format, wanted) in [
+        ("table", "leaf (calls.c:"),
+        ("json", "\"name\": \"leaf\""),
+        ("csv", "leaf,"),
+        ("folded", "main;middle"),
+        ("gprof", "Flat profile"),
+    ] {
+        let output = run(fastinst().args(["report", "--format", format]).arg(&kept));
+        assert!(output.status.success() && text(&output.stdout).contains(wanted), "{format}: {output:?}");
+    }
+    let pprof = run(fastinst().args(["report", "--format", "pprof"]).arg(&kept)).stdout;
+    assert!(pprof.windows(4).any(|bytes| bytes == b"leaf"));
+    let twice = text(&run(fastinst().args(["report", "--json"]).args([&kept, &kept])).stdout);
+    let merged: serde_json::Value = serde_json::from_str(&twice).unwrap();
+    assert_eq!(calls(&merged, "leaf"), 400_000.0);
+    let diff = run(fastinst().arg("diff").args([&kept, &kept]));
+    assert!(diff.status.success() && text(&diff.stdout).contains("leaf"));
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_with_a_remedy() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("refused");
+    let plain = compile("calls.c", &to, &["-O2"]);
+    let output = run(fastinst().arg("run").arg(&plain));
+    assert!(output.status.code() == Some(7) && text(&output.stderr).contains("-finstrument-functions"), "{output:?}");
+    let output = run(fastinst().arg("probes").arg(&plain));
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("-finstrument-functions"), "{output:?}");
+    let fixed = compile("calls.c", &to, &["-O2", "-static", "-finstrument-functions"]);
+    let output = run(fastinst().arg("run").arg(&fixed));
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("statically"), "{output:?}");
+    let damaged = to.join("damaged");
+    std::fs::write(&damaged, [&b"\x7fELF\x02\x01\x01"[..], &[0xff; 200]].concat()).unwrap();
+    for command in ["probes", "doctor"] {
+        let output = run(fastinst().arg(command).arg(&damaged));
+        assert!(output.status.code() == Some(1) && text(&output.stderr).contains("damaged"), "{output:?}");
+    }
+    let output = run(fastinst().arg("report").arg(&damaged));
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("is no profile"), "{output:?}");
+    for wrong in [&["run", "--policy", "best", "true"][..], &["run", "-n", "5", "true"], &["run", "./no-such-program"]] {
+        let output = run(fastinst().args(wrong));
+        assert!(output.status.code() == Some(1) && text(&output.stderr).lines().count() == 1, "{wrong:?}: {output:?}");
+    }
+}
+
+#[test]
+fn probes_and_doctor_say_what_a_program_has() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("listed");
+    let program = compile("calls.c", &to, &["-O2", "-g", "-finstrument-functions"]);
+    let listed = text(&run(fastinst().arg("probes").arg(&program)).stdout);
+    assert!(listed.contains("leaf") && listed.contains("calls.c:") && listed.contains("tail jumps"), "{listed}");
+    let output = run(fastinst().args(["probes", "--json", "-F", "leaf"]).arg(&program));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(json["probes"].as_array().unwrap().iter().all(|probe| probe["function"] == "leaf"));
+    let doctor = text(&run(fastinst().arg("doctor").arg(&program)).stdout);
+    assert!(doctor.contains("all can be switched") && doctor.contains("processor:"), "{doctor}");
+}
+
+#[test]
+fn the_compiler_wrapper_compiles_with_probes() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("wrapped");
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c");
+    let program = to.join("wrapped");
+    let output = run(fastinst().args(["cc", "--with=gcc", "-O2"]).arg(&source).arg("-o").arg(&program));
+    assert!(output.status.success(), "{output:?}");
+    assert!(run(fastinst().arg("probes").arg(&program)).status.success());
+    let shown = text(&run(fastinst().args(["c++", "--with=gcc", "--print-command", "-c", "a b.cc"])).stdout);
+    assert!(shown.contains("-finstrument-functions-exclude-function-list=std::") && shown.contains("'a b.cc'"), "{shown}");
+    // The compiler's own failures pass through.
+    assert_eq!(run(fastinst().args(["cc", "--with=gcc", "no-such-file.c"])).status.code(), Some(1));
+}
+
+#[test]
+fn manual_pages_and_completions_come_from_the_command_line() {
+    let page = text(&run(fastinst().args(["manual", "run"])).stdout);
+    assert!(page.contains(".TH") && page.contains("policy"));
+    assert!(text(&run(fastinst().args(["manual", "--completions", "bash"])).stdout).contains("fastinst"));
+}

@@ -1,0 +1,232 @@
+//! The preload library in programs that do what programs do: they behave as they do without it, and exact policies count as an
+//! independent counter does.
+
+mod support;
+
+use std::path::Path;
+use support::*;
+
+/// Runs a program plain and under every policy; it has to behave in the same way. Compares exact counts with the independent counter.
+fn behaves_and_counts(source: &str, flags: &[&str], exact: bool) {
+    if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
+        return;
+    }
+    let to = folder("guest");
+    let program = compile(source, &to, &[&["-finstrument-functions"], flags].concat());
+    let plain = run(&mut clean(std::process::Command::new(&program)));
+    let truth = exact.then(|| counted(&program, &[]));
+    for policy in ["exact", "count", "adaptive", "paper"] {
+        let path = to.join(format!("p.{policy}"));
+        let with = run(&mut preloaded(&program, policy, &path));
+        assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{source} {flags:?} {policy}: {with:?}");
+        assert_eq!(String::from_utf8_lossy(&with.stderr), "", "{source} {policy}");
+        let profile = profile(&path);
+        if let Some(truth) = truth.as_ref().filter(|_| policy == "exact" || policy == "count") {
+            assert_eq!(&exact_calls(&profile), truth, "{source} {flags:?} {policy}");
+        }
+    }
+}
+
+#[test]
+fn calls_are_counted_exactly_at_every_optimisation() {
+    for flags in ["-O0", "-O1", "-O2", "-O3", "-Os"] {
+        behaves_and_counts("calls.c", &[flags], true);
+    }
+}
+
+#[test]
+fn every_way_of_linking_is_probed() {
+    for flags in
+        [&["-O2", "-fno-plt"][..], &["-O2", "-no-pie", "-fno-pie"], &["-O2", "-flto"], &["-O2", "-Wl,-z,now", "-fcf-protection"]]
+    {
+        behaves_and_counts("calls.c", flags, true);
+    }
+}
+
+#[test]
+fn cxx_with_exceptions_and_globals_is_counted_exactly() {
+    behaves_and_counts("objects.cc", &["-O0"], true);
+    behaves_and_counts("objects.cc", &["-O2"], true);
+}
+
+#[test]
+fn short_lived_threads_and_their_last_words_are_counted_exactly() {
+    behaves_and_counts("threads.c", &["-O2"], true);
+}
+
+#[test]
+fn handlers_and_long_jumps_are_survived() {
+    behaves_and_counts("signals.c", &["-O2"], false);
+    behaves_and_counts("signals.c", &["-O0"], false);
+}
+
+#[test]
+fn every_process_has_its_own_profile() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("forks");
+    let program = compile("forks.c", &to, &["-O2", "-finstrument-functions"]);
+    for policy in ["exact", "count", "adaptive"] {
+        let output = folder("forks-out");
+        let with = run(&mut preloaded(&program, policy, &output.join("p.%p")));
+        assert_eq!((&with.stdout[..], with.status.code()), (&b"22\n"[..], Some(0)), "{policy}: {with:?}");
+        let profiles = profiles(&output);
+        assert_eq!(profiles.len(), 21, "{policy}");
+        if policy != "adaptive" {
+            let mut leaves: Vec<f64> = profiles.iter().map(|profile| calls(profile, "leaf")).collect();
+            leaves.sort_by(f64::total_cmp);
+            assert_eq!(leaves.pop(), Some(101_000.0), "{policy}: the parent's");
+            assert!(leaves.iter().all(|&calls| calls == 1000.0), "{policy}: {leaves:?}");
+        }
+    }
+    let output = folder("forks-none");
+    run(preloaded(&program, "exact", &output.join("p.%p")).env("FASTINST_FOLLOW", "none"));
+    assert_eq!(profiles(&output).len(), 1);
+}
+
+#[test]
+fn libraries_that_come_and_go_are_counted_exactly() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("plugins");
+    let plugin = compile("plugin.c", &to, &["-O2", "-shared", "-fPIC", "-finstrument-functions"]);
+    for flags in [&["-O2"][..], &["-O2", "-finstrument-functions"]] {
+        let host = compile("host.c", &to, flags);
+        for policy in ["exact", "adaptive"] {
+            let path = to.join("p.json");
+            let with = run(preloaded(&host, policy, &path).arg(&plugin));
+            assert_eq!((&with.stdout[..], with.status.code()), (&b"15015000\n"[..], Some(0)), "{policy}: {with:?}");
+            if policy == "exact" {
+                let profile = profile(&path);
+                let functions = profile["functions"].as_array().unwrap().iter();
+                let plugged = functions.filter(|function| function["name"] == "plugged");
+                assert_eq!(plugged.map(|function| function["calls"]["value"].as_f64().unwrap()).sum::<f64>(), 30_000.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_of_five_seconds_is_timed() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("sleeper");
+    let program = compile("sleeper.c", &to, &["-O1", "-finstrument-functions"]);
+    run(&mut preloaded(&program, "adaptive", &to.join("p.json")));
+    let profile = profile(&to.join("p.json"));
+    let mean = function(&profile, "nap")["mean"]["value"].as_f64().unwrap();
+    assert!((4.99e9..5.2e9).contains(&mean), "{mean}");
+    assert_eq!(function(&profile, "nap")["mean"]["how"], "exact");
+}
+
+#[test]
+fn a_snapshot_survives_a_kill_and_a_signal_asks_for_one() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("snapshots");
+    let program = compile("sleeper.c", &to, &["-O1", "-finstrument-functions"]);
+    for interval in [true, false] {
+        let path = to.join(format!("p.{interval}"));
+        let mut command = preloaded(&program, "adaptive", &path);
+        if interval {
+            command.env("FASTINST_INTERVAL", "20ms");
+        }
+        let mut child = command.arg("forever").spawn().unwrap();
+        let patience = std::time::Instant::now() + std::time::Duration::from_secs(30);
+        while !path.exists() && std::time::Instant::now() < patience {
+            if !interval && takes_usr2(child.id()) {
+                let pid = child.id().to_string();
+                run(std::process::Command::new("kill").args(["-USR2", &pid]));
+            }
+            assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(calls(&profile(&path), "spin") > 0.0);
+    }
+}
+
+/// Whether a process has a handler for SIGUSR2 yet.
+fn takes_usr2(process: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    u64::from_str_radix(caught.trim(), 16).unwrap() & (1 << (libc::SIGUSR2 - 1)) != 0
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line_and_the_program_runs_on() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("wrong");
+    let program = compile("calls.c", &to, &["-O2", "-finstrument-functions"]);
+    let plain = run(&mut clean(std::process::Command::new(&program)));
+    for (key, value, says) in [
+        ("FASTINST_POLCY", "exact", "FASTINST_POLCY is no key"),
+        ("FASTINST_BUDGET", "much", "is not a share"),
+        ("FASTINST_INCLUDE", "/(/", "is no pattern"),
+        ("WORDPATCH_ACCESS", "magic", "WORDPATCH_ACCESS"),
+        ("FASTINST_OUTPUT", "/nowhere/at/all", "cannot write /nowhere/at/all"),
+        ("FASTINST_OUTPUT", "/dev/full", "cannot write /dev/full"),
+    ] {
+        let with = run(preloaded(&program, "adaptive", &to.join("p.json")).env(key, value));
+        let line = String::from_utf8_lossy(&with.stderr);
+        assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{key}={value}");
+        assert!(line.starts_with("fastinst: ") && line.contains(says), "{key}={value}: {line}");
+        assert_eq!(line.lines().count(), 1, "{line}");
+    }
+}
+
+#[test]
+fn only_selected_functions_are_probed() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("selected");
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
+    run(preloaded(&program, "count", &to.join("p.in")).env("FASTINST_INCLUDE", "lea*,/^fib$/"));
+    let included = profile(&to.join("p.in"));
+    assert_eq!((calls(&included, "leaf"), included["functions"].as_array().unwrap().len()), (200_000.0, 2));
+    run(preloaded(&program, "count", &to.join("p.out")).env("FASTINST_EXCLUDE", "leaf"));
+    let without = profile(&to.join("p.out"));
+    assert!(without["functions"].as_array().unwrap().iter().all(|function| function["name"] != "leaf"));
+}
+
+#[test]
+fn a_preload_that_was_there_is_kept_and_sanitizers_are_lived_with() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("others");
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions", "-fsanitize=address", "-static-libasan"]);
+    let with = run(&mut preloaded(&program, "adaptive", &to.join("p.json")));
+    assert_eq!(with.status.code(), Some(7), "{with:?}");
+    assert!(calls(&profile(&to.join("p.json")), "leaf") > 0.0);
+    // Another library beside ours.
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
+    let other = compile("plugin.c", &to, &["-shared", "-fPIC"]);
+    let both = format!("{}:{}", other.display(), library().display());
+    let with = run(preloaded(&program, "count", &to.join("p.both")).env("LD_PRELOAD", both));
+    assert_eq!(with.status.code(), Some(7), "{with:?}");
+    assert_eq!(calls(&profile(&to.join("p.both")), "leaf"), 200_000.0);
+}
+
+#[test]
+fn little_address_space_and_small_stacks_are_lived_with() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("little");
+    let program = compile("threads.c", &to, &["-O2", "-finstrument-functions"]);
+    let limit = ["-c", "ulimit -v 400000; ulimit -s 256; exec \"$0\""];
+    let plain = run(clean(std::process::Command::new("/bin/sh")).args(limit).arg(&program));
+    let path = to.join("p.json");
+    let with = run(preloaded(Path::new("/bin/sh"), "exact", &path).args(limit).arg(&program));
+    assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{with:?}");
+    assert_eq!(exact_calls(&profile(&path)), counted(&program, &[]));
+}

@@ -1,0 +1,48 @@
+/* Sixteen threads at a time, eight hundred in all; some end by pthread_exit, and destructors of their data call functions. */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static volatile int sink;
+static pthread_key_t key;
+
+__attribute__((noinline)) int leaf(int x) {
+    sink = x;
+    return x + 1;
+}
+
+__attribute__((noinline)) void goodbye(void *value) {
+    leaf((int)(intptr_t)value);
+}
+
+__attribute__((noinline)) long work(int n) {
+    long sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += leaf(i);
+    return sum;
+}
+
+static void *run(void *number) {
+    pthread_setspecific(key, (void *)1);
+    long sum = work(500);
+    if ((intptr_t)number % 2)
+        pthread_exit((void *)sum);
+    return (void *)sum;
+}
+
+int main(void) {
+    long sum = 0;
+    pthread_key_create(&key, goodbye);
+    for (int round = 0; round < 50; round++) {
+        pthread_t threads[16];
+        for (intptr_t i = 0; i < 16; i++)
+            pthread_create(&threads[i], NULL, run, (void *)i);
+        for (int i = 0; i < 16; i++) {
+            void *result;
+            pthread_join(threads[i], &result);
+            sum += (long)result;
+        }
+    }
+    printf("%ld\n", sum);
+    return 0;
+}

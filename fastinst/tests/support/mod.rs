@@ -1,0 +1,135 @@
+//! What the tests of whole programs share: compiling, running, counting.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The command under test.
+pub fn fastinst() -> Command {
+    clean(Command::new(env!("CARGO_BIN_EXE_fastinst")))
+}
+
+/// The preload library, where cargo puts it when tests are run.
+pub fn library() -> PathBuf {
+    let library = Path::new(env!("CARGO_BIN_EXE_fastinst")).with_file_name("deps").join("libfastinst.so");
+    assert!(library.is_file(), "{} is not there", library.display());
+    library
+}
+
+/// Cargo's own paths would lead to other libraries; keys of whoever runs the tests are not ours.
+pub fn clean(mut command: Command) -> Command {
+    command.env_remove("LD_LIBRARY_PATH");
+    for (key, _) in std::env::vars_os() {
+        let key = key.to_string_lossy().into_owned();
+        if (key.starts_with("FASTINST_") || key.starts_with("WORDPATCH_")) && key != "FASTINST_TEST_REQUIRE" {
+            command.env_remove(key);
+        }
+    }
+    command
+}
+
+/// Whether `tool` is there. Where all tools are required, a missing one is a failure.
+pub fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok();
+    if !found {
+        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{tool} is missing: run scripts/test, which installs it");
+        println!("SKIPPED: {tool} is missing");
+    }
+    found
+}
+
+/// A folder of its own for each caller.
+pub fn folder(name: &str) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}-{number}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Compiles a program of the tests.
+pub fn compile(source_name: &str, to: &Path, flags: &[&str]) -> PathBuf {
+    let compiler = if source_name.ends_with(".cc") { "g++" } else { "gcc" };
+    compile_with(compiler, source_name, to, flags)
+}
+
+pub fn compile_with(compiler: &str, source_name: &str, to: &Path, flags: &[&str]) -> PathBuf {
+    let stem = Path::new(source_name).file_stem().unwrap().to_str().unwrap();
+    let program = to.join(stem);
+    let mut command = Command::new(compiler);
+    command.arg(source(source_name)).arg("-o").arg(&program).args(flags).args(["-pthread", "-ldl"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    program
+}
+
+/// Runs `program` under the preload library.
+pub fn preloaded(program: &Path, policy: &str, output: &Path) -> Command {
+    let mut command = clean(Command::new(program));
+    command
+        .env("LD_PRELOAD", library())
+        .env("FASTINST_POLICY", policy)
+        .env("FASTINST_FORMAT", "json")
+        .env("FASTINST_OUTPUT", output);
+    command
+}
+
+pub fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// The calls of every function, by its offset, as the independent counter sees them.
+pub fn counted(program: &Path, args: &[&OsStr]) -> BTreeMap<u64, u64> {
+    let to = folder("counts");
+    let counter = compile("counter.c", &to, &["-shared", "-fPIC", "-O2"]);
+    let counts = to.join("counts.txt");
+    let mut command = clean(Command::new(program));
+    run(command.args(args).env("LD_PRELOAD", counter).env("COUNTS", &counts));
+    let text = std::fs::read_to_string(counts).unwrap();
+    let line = |line: &str| {
+        let (offset, calls) = line.split_once(' ').unwrap();
+        (u64::from_str_radix(offset, 16).unwrap(), calls.parse().unwrap())
+    };
+    text.lines().map(line).collect()
+}
+
+/// A profile, as JSON.
+pub fn profile(path: &Path) -> serde_json::Value {
+    let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// Every profile that lies in a folder.
+pub fn profiles(folder: &Path) -> Vec<serde_json::Value> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.file_name().unwrap().to_str().unwrap().starts_with("p."));
+    paths.iter().map(|path| profile(path)).collect()
+}
+
+/// The calls of every function of a profile, by its offset; all have to be exact.
+pub fn exact_calls(profile: &serde_json::Value) -> BTreeMap<u64, u64> {
+    let functions = profile["functions"].as_array().unwrap().iter();
+    functions
+        .map(|function| {
+            assert_eq!(function["calls"]["how"], "exact", "{function}");
+            (function["offset"].as_u64().unwrap(), function["calls"]["value"].as_f64().unwrap() as u64)
+        })
+        .collect()
+}
+
+/// The function of that name.
+pub fn function<'p>(profile: &'p serde_json::Value, name: &str) -> &'p serde_json::Value {
+    let mut functions = profile["functions"].as_array().unwrap().iter();
+    functions.find(|function| function["name"] == name).unwrap_or_else(|| panic!("{name} is not in {profile}"))
+}
+
+pub fn calls(profile: &serde_json::Value, name: &str) -> f64 {
+    function(profile, name)["calls"]["value"].as_f64().unwrap()
+}
