@@ -1,0 +1,244 @@
+//! The conductor against programs whose truth is known: functions that are called at given rates, for times that are drawn.
+
+use profiler::{Clock, Conductor, Costs, Draw, FuncId, Mode, Policy, Probes, Rest, Sample, Skip, Ticks};
+
+const HZ: f64 = 2.6e9;
+const COSTS: Costs = Costs { pair: 47.0, bias: 24.0, count: 2.5, toggle: 450.0, skip: 8.0 };
+
+/// Chance that is the same in every run.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.next()).ln()
+    }
+}
+
+/// A function of a program: calls a second, the mean of their time, and how much that goes up and down in phases.
+#[derive(Clone, Copy)]
+struct Load {
+    rate: f64,
+    mean: f64,
+    phases: bool,
+}
+
+/// Probes as the hooks carry them out.
+#[derive(Clone, Copy)]
+struct Probe {
+    mode: Mode,
+    skip: f64,
+    left: u32,
+    resting: Option<Rest>,
+}
+
+struct World {
+    probes: Vec<Probe>,
+    chance: Chance,
+    switched: u64,
+}
+
+impl Probes for World {
+    fn set(&mut self, function: FuncId, mode: Mode) {
+        let mut probe = Probe { mode, skip: 0.0, left: 0, resting: None };
+        if let Mode::Sample(draw) = mode {
+            probe.left = draw.quota;
+            probe.skip = leave_out(&draw, &mut self.chance);
+        }
+        self.probes[function.0 as usize] = probe;
+        self.switched += 1;
+    }
+}
+
+fn leave_out(draw: &Draw, chance: &mut Chance) -> f64 {
+    match draw.skip {
+        Skip::None => 0.0,
+        Skip::Geometric { mean } => chance.exponential(mean).floor(),
+    }
+}
+
+/// What came of a run.
+struct Outcome {
+    profile: profiler::Profile,
+    calls: Vec<f64>,
+    time: Vec<f64>,
+    /// What measuring has cost, as a share of the time.
+    overhead: f64,
+    switched: u64,
+}
+
+/// Runs a program for so many seconds.
+fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
+    let clock = Clock { hz: HZ, step: 26 };
+    let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
+    let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
+    let mut world = World { probes: vec![blank; loads.len() + 1], chance: Chance(99), switched: 0 };
+    (1..=loads.len()).for_each(|at| conductor.discovered(FuncId(at as u32), 2));
+    conductor.first(&mut world);
+    let (mut calls, mut time) = (vec![0.0; loads.len() + 1], vec![0.0; loads.len() + 1]);
+    let (mut now, end, mut cost) = (1u64, (seconds * HZ) as u64, 0.0);
+    let mut chance = Chance(5);
+    while now < end {
+        let next = conductor.tick(Ticks(now), Ticks(0), &mut world).0.clamp(now + 260_000, now + 26_000_000);
+        let span = (next - now) as f64 / HZ;
+        for (at, load) in loads.iter().enumerate() {
+            let at = at + 1;
+            let phase = if load.phases && (now as f64 / HZ * 7.0 + at as f64).sin() > 0.0 { 3.0 } else { 1.0 };
+            let number = load.rate * span * if load.phases { phase / 2.0 } else { 1.0 } + chance.next();
+            cost +=
+                pass(at, number as u64, load.mean * phase, &mut world, &mut conductor, &mut calls, &mut time, &mut chance, next);
+        }
+        now = next;
+        // One processor is busy.
+        conductor.tick(Ticks(now), Ticks((span * HZ) as u64), &mut world);
+    }
+    cost += world.switched as f64 * COSTS.toggle / 2.0;
+    let profile = conductor.profile(Ticks(now));
+    Outcome { profile, calls, time, overhead: cost / end as f64, switched: world.switched }
+}
+
+/// Some calls of one function go by.
+#[allow(clippy::too_many_arguments, reason = "it is the inner loop of the player")]
+fn pass(
+    at: usize,
+    number: u64,
+    mean: f64,
+    world: &mut World,
+    conductor: &mut Conductor,
+    calls: &mut [f64],
+    time: &mut [f64],
+    chance: &mut Chance,
+    now: u64,
+) -> f64 {
+    let (mut cost, mut seen) = (0.0, 0);
+    // Of very many calls a part is played one by one; the rest only has a mean.
+    let single = number.min(2_000);
+    for call in 0..single {
+        let length = chance.exponential(mean);
+        calls[at] += 1.0;
+        time[at] += length;
+        let probe = &mut world.probes[at];
+        let counted = match (probe.resting, probe.mode) {
+            (Some(rest), _) => rest == Rest::Count,
+            (None, mode) => mode != Mode::Off,
+        };
+        seen += u64::from(counted);
+        cost += if counted { COSTS.count } else { 0.0 };
+        if let (None, Mode::Sample(draw)) = (probe.resting, probe.mode) {
+            if probe.skip > 0.0 {
+                probe.skip -= 1.0;
+                cost += COSTS.skip;
+                continue;
+            }
+            probe.left -= 1;
+            cost += COSTS.pair;
+            probe.skip = leave_out(&draw, &mut world.chance);
+            let ticks = (length + COSTS.bias).round() as u64;
+            conductor.sample(&Sample { function: FuncId(at as u32), call_site: 0x40, ticks, nested: 0, children: 0 });
+            if probe.left == 0 {
+                probe.resting = Some(draw.then);
+                conductor.retired(FuncId(at as u32), Ticks(now - (number - call) / 2));
+            }
+        }
+    }
+    let rest = (number - single) as f64;
+    calls[at] += rest;
+    time[at] += rest * mean;
+    let probe = &world.probes[at];
+    let counted = probe.resting.map_or(probe.mode != Mode::Off, |rest| rest == Rest::Count);
+    if counted {
+        seen += number - single;
+        cost += rest * COSTS.count;
+    }
+    conductor.entered(FuncId(at as u32), seen);
+    cost
+}
+
+/// A program of some hundred functions whose rates follow Zipf's law.
+fn program() -> Vec<Load> {
+    (1..=200)
+        .map(|rank| Load { rate: 2e7 / (rank as f64).powf(1.6), mean: 100.0 + 40.0 * (rank % 17) as f64, phases: rank % 3 == 0 })
+        .collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+#[test]
+fn the_adaptive_policy_is_right_within_its_intervals_and_its_budget() {
+    let outcome = play(Policy::default(), &program(), 4.0);
+    let mut errors = Vec::new();
+    let (mut covered, mut exact, mut all_calls, mut true_calls) = (0, 0, 0.0, 0.0);
+    for function in &outcome.profile.functions {
+        let at = function.id.0 as usize;
+        let truth = outcome.time[at] / outcome.calls[at] / HZ * 1e9;
+        let mean = function.mean.unwrap();
+        errors.push((mean.value / truth - 1.0).abs());
+        let (lo, hi) = mean.interval();
+        // A part of a per cent for calls that are open, and for rounding.
+        covered += usize::from(lo <= truth * 1.01 && truth * 0.99 <= hi);
+        exact += usize::from(function.calls.is_exact());
+        if function.calls.is_exact() {
+            assert_eq!(function.calls.value, outcome.calls[at], "{at}");
+        }
+        all_calls += function.calls.value;
+        true_calls += outcome.calls[at];
+    }
+    let functions = outcome.profile.functions.len();
+    let (covered, exact) = (covered as f64 / functions as f64, exact as f64 / functions as f64);
+    println!(
+        "median error {:.3}, covered {covered:.2}, exact {exact:.2}, overhead {:.4}",
+        median(errors.clone()),
+        outcome.overhead
+    );
+    assert!(median(errors) <= 0.10);
+    assert!(covered >= 0.90, "{covered}");
+    assert!(exact >= 0.70, "{exact}");
+    assert!((all_calls / true_calls - 1.0).abs() <= 0.05, "{all_calls} of {true_calls}");
+    assert!(outcome.overhead <= 0.015, "{}", outcome.overhead);
+}
+
+#[test]
+fn exact_times_and_counts_everything() {
+    let loads = &program()[100..];
+    let outcome = play(Policy::Exact, loads, 0.2);
+    for function in &outcome.profile.functions {
+        let at = function.id.0 as usize;
+        assert_eq!((function.calls.value, function.samples as f64), (outcome.calls[at], outcome.calls[at]));
+        let mean = function.mean.unwrap();
+        assert!(mean.is_exact() && (mean.value / (outcome.time[at] / outcome.calls[at] / HZ * 1e9) - 1.0).abs() < 0.01);
+    }
+    assert_eq!(outcome.switched, loads.len() as u64);
+}
+
+#[test]
+fn count_times_nothing() {
+    let outcome = play(Policy::Count, &program(), 0.2);
+    for function in &outcome.profile.functions {
+        assert_eq!((function.calls.value, function.mean), (outcome.calls[function.id.0 as usize], None));
+    }
+}
+
+#[test]
+fn the_published_policy_times_the_first_calls_of_every_epoch() {
+    let outcome = play("paper".parse().unwrap(), &program()[..50], 0.5);
+    // Fifty epochs of ten milliseconds, ten calls in each.
+    for function in &outcome.profile.functions {
+        assert!((300..=520).contains(&function.samples), "{}", function.samples);
+    }
+}
+
+#[test]
+fn a_budget_that_is_larger_is_used_for_more_samples() {
+    let samples = |budget| {
+        let outcome = play(Policy::Adaptive { budget }, &program(), 1.0);
+        outcome.profile.functions.iter().map(|function| function.samples).sum::<u64>()
+    };
+    assert!(samples(0.02) > samples(0.002));
+}
