@@ -173,6 +173,8 @@ impl Config {
                     _ => return Err(wrong("FASTINST_ENABLED", "0 or 1")),
                 };
             }
+            // The compiler wrappers' own.
+            "FASTINST_CC" | "FASTINST_CXX" => {}
             _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
         }
         Ok(())
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn other_peoples_variables_are_passed_over() {
-        assert_eq!(from(&[("PATH", "/bin"), ("FAST", "1")]), Ok(Config::default()));
+        assert_eq!(from(&[("PATH", "/bin"), ("FAST", "1"), ("FASTINST_CC", "gcc")]), Ok(Config::default()));
     }
 
     #[test]

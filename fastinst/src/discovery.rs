@@ -95,7 +95,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
     let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
     let bytes = module.contents()?;
     let image = Image::parse(&bytes).map_err(failed)?;
-    discovery.hooks = Hooks::of(&image, module.bias);
+    discovery.hooks = Hooks::of(&image, module.bias, !module.is_loaded);
     if discovery.hooks.is_empty() {
         return Ok(discovery);
     }

@@ -3,6 +3,7 @@
 use super::Failure;
 use super::report::{Shape, read, show};
 use super::run::{FormatName, library};
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
@@ -35,12 +36,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let shown = program.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
     let profile = folder.join("words.profile");
-    let mut plain = Command::new(&program[0]);
-    plain.args(&program[1..]).env_remove("LD_PRELOAD");
-    let (before, without) = timed(&mut plain)?;
-    let mut profiled = Command::new(&program[0]);
-    profiled.args(&program[1..]).env("LD_PRELOAD", &library).env("FASTINST_OUTPUT", &profile);
-    let (after, with) = timed(&mut profiled)?;
+    let (before, without) = timed(&mut sample(&program))?;
+    let (after, with) = timed(sample(&program).env("LD_PRELOAD", &library).env("FASTINST_OUTPUT", &profile))?;
+    out.write_all(&after.stderr)?;
     writeln!(
         out,
         "2. Ran it with the preload library:\n\n   $ LD_PRELOAD={} FASTINST_OUTPUT={} {shown}",
@@ -109,6 +107,16 @@ fn compile(source: &Path, program: &Path) -> Result<(PathBuf, String), String> {
     }
     let first = String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
     Err(format!("The C compiler has failed ({line}: {first}). Set CC to one that works."))
+}
+
+/// The sample, with nothing in its environment that would change what it shows.
+fn sample(program: &[OsString]) -> Command {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]).env_remove("LD_PRELOAD");
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+        command.env_remove(key);
+    }
+    command
 }
 
 fn timed(command: &mut Command) -> Result<(Output, Duration), Failure> {

@@ -47,7 +47,8 @@ impl Ways {
 }
 
 impl Hooks {
-    pub(super) fn of(image: &Image<'_>, bias: usize) -> Self {
+    /// Of a module; `with_own` also the hooks that it has itself, which nobody probes who is in the same process.
+    pub(super) fn of(image: &Image<'_>, bias: usize, with_own: bool) -> Self {
         let at = |address: u64| CodeAddr::new(bias.wrapping_add(address as usize));
         let mut hooks = Self::default();
         for named in image.slots() {
@@ -58,7 +59,7 @@ impl Hooks {
         for code in image.linkage() {
             hooks.find_stubs(code.bytes, at(code.address));
         }
-        if hooks.slots.is_empty() {
+        if hooks.slots.is_empty() && with_own {
             // Without a way out, the module may still have hooks of its own.
             for (name, address, _) in image.functions() {
                 if let Some(kind) = kind_of(name) {

@@ -120,8 +120,9 @@ impl Module {
 
     /// Whether it calls the hooks.
     pub fn has_hooks(&self) -> bool {
-        self.contents()
-            .is_ok_and(|contents| Image::parse(&contents).is_ok_and(|image| !super::Hooks::of(&image, self.bias).is_empty()))
+        self.contents().is_ok_and(|contents| {
+            Image::parse(&contents).is_ok_and(|image| !super::Hooks::of(&image, self.bias, false).is_empty())
+        })
     }
 
     /// Which compilers made it (`.comment`); empty if it does not say.

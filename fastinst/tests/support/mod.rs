@@ -24,7 +24,7 @@ pub fn clean(mut command: Command) -> Command {
     command.env_remove("LD_LIBRARY_PATH");
     for (key, _) in std::env::vars_os() {
         let key = key.to_string_lossy().into_owned();
-        if (key.starts_with("FASTINST_") || key.starts_with("WORDPATCH_")) && key != "FASTINST_TEST_REQUIRE" {
+        if key.starts_with("FASTINST_") || key.starts_with("WORDPATCH_") {
             command.env_remove(key);
         }
     }
