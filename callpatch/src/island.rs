@@ -16,7 +16,8 @@
 
 use crate::error::IslandError;
 use crate::reach::Reach;
-use crate::x86;
+use crate::site::{CallSite, Stroke};
+use crate::x86::{self, Form, Role};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::{OsError, maps, pages::PAGE};
@@ -128,7 +129,7 @@ impl Islands {
         let stub = self.place(room)?;
         let code = code(stub.address);
         assert!(code.len() <= room, "a stub of {} bytes in the room of {len}", code.len());
-        let island = self.islands.iter_mut().find(|island| island.holds(stub.address));
+        let island = self.islands.iter_mut().rev().find(|island| island.holds(stub.address));
         let Some(island) = island else { unreachable!("stubs lie on islands") };
         let offset = stub.address.distance_from(island.memory.base()) as usize;
         // Nobody is led there yet, or any more.
@@ -146,6 +147,21 @@ impl Islands {
                 None => [&mov[..], &x86::far_jump(to)].concat(),
             }
         })
+    }
+
+    /// The instruction that a stub begins with, as a site of its own, which can be switched. `None` if it is not of that form, on.
+    ///
+    /// # Safety
+    /// The islands outlive it, and where it is switched off nobody needs what it did, as for
+    /// [`Survey::adopt`](crate::Survey::adopt).
+    pub unsafe fn gate(&self, stub: CodeAddr, form: Form, role: Role) -> Option<CallSite> {
+        let island = self.islands.iter().rev().find(|island| island.holds(stub))?;
+        let offset = stub.distance_from(island.memory.base()) as usize;
+        // SAFETY: (1) the caller.
+        let ground = unsafe { island.memory.ground(offset, form.len()) };
+        let is_on = ground.byte(form.switch_at()) == form.on();
+        let faces = [form.off(role)?, form.on()];
+        is_on.then(|| CallSite::new(ground, form, role, Stroke::Byte { at: form.switch_at() as u8, faces }))
     }
 
     /// A new slot, which leads to `code`. It is there as long as the islands are.

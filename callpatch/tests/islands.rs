@@ -83,6 +83,29 @@ fn a_slot_leads_a_call_through_memory_elsewhere_by_one_store() {
 }
 
 #[test]
+fn a_stub_can_begin_with_a_switch_of_its_own() {
+    let _alone = alone();
+    let function = Function::new(Form::Call, Role::Call, 512);
+    let policy = Policy::new().unwrap();
+    let mut site = function.adopt(&policy);
+    let mut islands = Islands::near(site.address()..site.address().offset(5)).unwrap();
+    // jmp past; mov eax, 7; ret; past: mov eax, 8; ret
+    let code = [&Form::Jump.bytes(6)[..], &[0xb8, 7, 0, 0, 0, x86::RET, 0xb8, 8, 0, 0, 0, x86::RET]].concat();
+    let stub = islands.stub(code.len(), |_| code.clone()).unwrap().address();
+    // SAFETY: (1) the stub is a function; (2) the function lives.
+    unsafe { site.retarget(stub, &policy) }.unwrap();
+    // SAFETY: (1) the islands live to the end of the test, and flags are dead at a function's beginning.
+    let gate = unsafe { islands.gate(stub, Form::Jump, Role::Detour) }.unwrap();
+    assert_eq!(function.call(), 8);
+    gate.set(callpatch::Switch::Off).unwrap();
+    assert_eq!(function.call(), 7);
+    gate.set(callpatch::Switch::On).unwrap();
+    assert_eq!(function.call(), 8);
+    // SAFETY: as above.
+    assert!(unsafe { islands.gate(stub.offset(5), Form::Jump, Role::Detour) }.is_none(), "not a jump");
+}
+
+#[test]
 fn a_place_is_used_again_only_behind_a_barrier() {
     let _alone = alone();
     let module = CodeMemory::new(PAGE).unwrap();

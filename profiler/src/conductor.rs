@@ -89,6 +89,7 @@ impl Conductor {
 
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
+        self.adaptive.recent += calls;
         self.part(function).account.entered(calls);
     }
 

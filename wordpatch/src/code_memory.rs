@@ -15,9 +15,11 @@
 //! [`CodeMemory::write`], and through patch sites afterwards.
 #![allow(unsafe_code)]
 
+use crate::access::Access;
 use crate::addr::CodeAddr;
 use crate::flight;
 use crate::fork;
+use crate::ground::Ground;
 use crate::lock::Lock;
 use crate::os::{
     OsError,
@@ -109,6 +111,20 @@ impl CodeMemory {
     pub fn writable(&self, offset: usize) -> CodeAddr {
         assert!(offset <= self.span.len, "offset {offset} lies outside of {} bytes of code memory", self.span.len);
         self.span.writable.offset(offset as isize)
+    }
+
+    /// Bytes of it, ready for single stores: nothing has to be looked up, since it is our own.
+    ///
+    /// # Safety
+    /// The memory outlives it.
+    ///
+    /// # Panics
+    /// If there are none, more than eight, or some outside.
+    pub unsafe fn ground(&self, offset: usize, len: usize) -> Ground {
+        assert!((1..=8).contains(&len) && offset + len <= self.span.len, "{len} bytes at {offset} of code memory");
+        let start = self.base().offset(offset as isize);
+        let alias = self.span.writable.distance_from(self.span.base);
+        Ground::new(start..start.offset(len as isize), alias, Access::Rwx)
     }
 
     /// Copies `code` to `offset`. For code that nobody executes yet.

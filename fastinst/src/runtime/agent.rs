@@ -32,7 +32,7 @@ const WRITE: u32 = 1;
 const LEAVE: u32 = 2;
 
 /// The share of one processor that looking at counters may take.
-const LOOKING: u64 = 500;
+const LOOKING: u64 = 250;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
 /// Between two looks for modules that nobody has announced.

@@ -117,7 +117,7 @@ impl Garden {
             #[allow(unsafe_code)]
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
             match adopted {
-                Ok(call) => plant_site(&mut survey, &mut islands, call, site, (module, bed.transient))?,
+                Ok(call) => plant_site(&mut islands, call, site, (module, bed.transient))?,
                 Err(error) => self.refusals.push(error.to_string()),
             }
         }
@@ -205,13 +205,7 @@ fn address(stub: extern "C" fn()) -> CodeAddr {
 }
 
 /// Makes the trampoline of a site, and puts it into the table.
-fn plant_site(
-    survey: &mut Survey,
-    islands: &mut Islands,
-    call: CallSite,
-    found: &FoundSite,
-    bed: (u32, bool),
-) -> Result<(), String> {
+fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u32, bool)) -> Result<(), String> {
     let Some(number) = sites::next() else { return Err("there are more probes than fit into the table".to_owned()) };
     let text = |error: callpatch::IslandError| error.to_string();
     let function = found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
@@ -224,13 +218,13 @@ fn plant_site(
     let counter = function.filter(|_| is_enter && !transient).map(counter_of);
     let make = |at| trampoline(at, counter.as_deref(), number, cell, slot);
     let trampoline = islands.stub(TRAMPOLINE, make).map_err(text)?.address();
-    let gate = match &counter {
-        // SAFETY: (1) to (5) the trampoline that was just made: its first instruction leads behind its counter, and at a hook flags
-        // are dead.
+    let gate = counter.as_ref().and_then(|_| {
+        // SAFETY: (1) islands are never dropped; (2) its first instruction leads behind its counter, and at a hook flags are dead.
         #[allow(unsafe_code)]
-        Some(_) => Some(unsafe { survey.adopt(trampoline, Role::Detour, |_| true) }.map_err(|error| error.to_string())?),
-        None => None,
-    };
+        unsafe {
+            islands.gate(trampoline, Form::Jump, Role::Detour)
+        }
+    });
     sites::push(Site {
         call,
         inline: AtomicBool::new(gate.is_some()),

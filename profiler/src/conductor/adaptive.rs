@@ -21,10 +21,10 @@ pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
 
 /// Parts of the budget: complete timing, counting, terms, windows of those that are glimpsed.
-const COMPLETE: f64 = 0.3;
+const COMPLETE: f64 = 0.25;
 const COUNTING: f64 = 0.35;
-const TERMS: f64 = 0.25;
-const GLIMPSES: f64 = 0.1;
+const TERMS: f64 = 0.2;
+const GLIMPSES: f64 = 0.2;
 
 /// Calls left out on average before one that is timed.
 const MEAN_SKIP: f64 = 10.0;
@@ -33,18 +33,20 @@ const QUOTA: (f64, f64) = (10.0, 64.0);
 /// Between two looks, in seconds.
 const TICK: f64 = 0.010;
 /// From one arming to the next, in seconds: at least, at most.
-const CYCLE: (f64, f64) = (0.020, 2.0);
+const CYCLE: (f64, f64) = (0.020, 5.0);
 /// Between two choices of ways of life; and for how long they are made anew at every tick at the beginning, when what is hot has
 /// to be found before it costs.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
+/// A choice is made at once when counting has taken more than this many budgets since the last look.
+const SURGE: f64 = 1.0;
 /// Between two looks in the beginning, in seconds.
 const SHORT_TICK: f64 = 0.001;
 /// Who is called more often than this in a cycle is not timed completely: its quota would be used up in each.
 const COMPLETE_CALLS: f64 = 48.0;
 /// How long the entries of a glimpsed function are counted: until there are so many, and within these bounds in seconds.
 const GLIMPSE: f64 = 3000.0;
-const WINDOW: (f64, f64) = (0.0005, 0.005);
+const WINDOW: (f64, f64) = (0.004, 0.008);
 /// How much of what was known of a rate is kept at a choice.
 const MEMORY: f64 = 0.5;
 
@@ -54,6 +56,8 @@ pub(super) struct Adaptive {
     random: u64,
     chosen: Ticks,
     last: Ticks,
+    /// Entries that were counted since then.
+    pub(super) recent: u64,
     /// Processors that the program keeps busy.
     processors: f64,
 }
@@ -84,7 +88,7 @@ enum Way {
 
 impl Adaptive {
     pub(super) fn new(seed: u64, now: Ticks) -> Self {
-        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, processors: 1.0 }
+        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, recent: 0, processors: 1.0 }
     }
 
     /// Evenly between zero and one.
@@ -106,7 +110,10 @@ impl Conductor {
             self.adaptive.processors += 0.3 * (busy - self.adaptive.processors);
         }
         let beginning = now.since(self.began) < self.clock.ticks(BEGINNING);
-        if beginning || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
+        // The program does something else than before: what is hot now must not be counted until the next choice.
+        let counting = std::mem::take(&mut self.adaptive.recent) as f64 * self.costs.count;
+        let surge = counting > SURGE * budget * self.adaptive.processors.max(0.05) * wall;
+        if beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
             self.choose(now, budget);
         }
         let mut soonest = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
@@ -119,7 +126,7 @@ impl Conductor {
                 }
             }
         }
-        soonest.max(Ticks(now.0 + self.clock.ticks(WINDOW.0).0))
+        soonest.max(Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { WINDOW.0 }).0))
     }
 
     /// Looks after one function: ends its window, or arms it again.
