@@ -49,8 +49,8 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, Default)]
 struct Cycle {
     began: Ticks,
-    /// When counting ended; `None` while it goes on.
-    counted_until: Option<Ticks>,
+    /// The time in which entries were counted; `None` while that goes on.
+    window: Option<(Ticks, Ticks)>,
     entries: u64,
     samples: u64,
     sum: f64,
@@ -131,29 +131,39 @@ impl Account {
 
     /// Entries for each tick of the cycle's window.
     pub(crate) fn window_rate(&self, now: Ticks) -> f64 {
-        let until = self.cycle.counted_until.unwrap_or(now);
-        self.cycle.entries as f64 / until.since(self.cycle.began).0.max(1) as f64
+        let (from, until) = self.cycle.window.unwrap_or((self.cycle.began, now));
+        self.cycle.entries as f64 / until.since(from).0.max(1) as f64
     }
 
-    /// Counting ends here, for this cycle.
-    pub(crate) fn stop_counting(&mut self, now: Ticks) {
-        self.cycle.counted_until.get_or_insert(now);
+    /// In this cycle entries were counted from one instant to another, and are not any more.
+    pub(crate) fn stop_counting(&mut self, from: Ticks, until: Ticks) {
+        self.cycle.window.get_or_insert((from.max(self.cycle.began), until));
+    }
+
+    pub(crate) fn cycle_began(&self) -> Ticks {
+        self.cycle.began
     }
 
     /// Ends the cycle, and begins another.
-    pub(crate) fn turn(&mut self, now: Ticks) {
-        let calls = self.calls_of_cycle(now);
+    pub(crate) fn turn(&mut self, now: Ticks, costs: &Costs) {
+        let calls = self.calls_of_cycle(now, costs);
         self.weigh(calls);
         self.cycle = Cycle { began: now, kept: std::mem::take(&mut self.cycle.kept), ..Cycle::default() };
         self.cycle.kept.clear();
     }
 
     /// How many calls the cycle has had, as far as can be told; notes what was estimated.
-    fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
+    fn calls_of_cycle(&mut self, now: Ticks, costs: &Costs) -> f64 {
         let seen = self.cycle.entries as f64;
-        let Some(until) = self.cycle.counted_until else { return seen };
-        let (window, hidden) = (until.since(self.cycle.began).0.max(1) as f64, now.since(until).0 as f64);
-        let rate = seen / window;
+        let Some((from, until)) = self.cycle.window else { return seen };
+        let whole = now.since(self.cycle.began).0 as f64;
+        let window = until.since(from).0.max(1) as f64;
+        // The hooks themselves have made it longer.
+        let hooks = seen * costs.skip + self.cycle.samples as f64 * costs.pair;
+        let window = (window - hooks).max(window / 5.0);
+        let hidden = (whole - window).max(0.0);
+        // The last entry ended the window: it does not count as one that happened in it.
+        let rate = (seen - 1.0).max(0.0) / window;
         self.unseen.entries += rate * hidden;
         self.unseen.cycles += 1;
         self.unseen.rates += rate;

@@ -35,7 +35,7 @@ pub struct Conductor {
     /// Functions that have no mode yet.
     fresh: Vec<FuncId>,
     /// Retired since the last tick.
-    retired: Vec<(FuncId, Ticks)>,
+    retired: Vec<(FuncId, Ticks, Ticks)>,
     adaptive: Adaptive,
     epoch: Ticks,
     began: Ticks,
@@ -93,10 +93,10 @@ impl Conductor {
         self.part(function).account.entered(calls);
     }
 
-    /// A function's hook has used its quota up, at that instant.
-    pub fn retired(&mut self, function: FuncId, at: Ticks) {
+    /// A function's hook has used its quota up: it was armed at one instant, and retired at another.
+    pub fn retired(&mut self, function: FuncId, armed: Ticks, at: Ticks) {
         self.part(function).resting = true;
-        self.retired.push((function, at));
+        self.retired.push((function, armed, at));
     }
 
     /// Timed calls have not ended, or found no room.
@@ -149,15 +149,16 @@ impl Conductor {
 
     /// As published: the first calls after the beginning of an epoch, which is the same for all.
     fn paper(&mut self, now: Ticks, samples: u32, epoch: Ticks, probes: &mut impl Probes) -> Ticks {
-        for (function, at) in std::mem::take(&mut self.retired) {
-            self.part(function).account.stop_counting(at);
+        for (function, armed, at) in std::mem::take(&mut self.retired) {
+            self.part(function).account.stop_counting(armed, at);
         }
         if now.since(self.epoch) >= epoch {
             self.epoch = now;
+            let costs = self.costs;
             for at in 0..self.functions.len() {
                 let part = &mut self.functions[at];
                 if part.known {
-                    part.account.turn(now);
+                    part.account.turn(now, &costs);
                     if part.resting {
                         self.set(FuncId(at as u32), first_calls(samples), probes);
                     }
@@ -172,7 +173,7 @@ impl Conductor {
         let functions = self.functions.iter().enumerate().filter(|(at, part)| *at > 0 && part.account.entries > 0);
         let accounts = functions.map(|(at, part)| {
             let mut account = part.account.clone();
-            account.turn(now);
+            account.turn(now, &self.costs);
             (FuncId(at as u32), account)
         });
         let lost = self.functions.first().map_or(0, |part| part.account.lost);

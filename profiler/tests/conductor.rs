@@ -40,6 +40,9 @@ struct World {
     probes: Vec<Probe>,
     chance: Chance,
     switched: u64,
+    /// When each function was armed; and now.
+    armed: Vec<u64>,
+    now: u64,
 }
 
 impl Probes for World {
@@ -50,6 +53,7 @@ impl Probes for World {
             probe.skip = leave_out(&draw, &mut self.chance);
         }
         self.probes[function.0 as usize] = probe;
+        self.armed[function.0 as usize] = self.now;
         self.switched += 1;
     }
 }
@@ -76,7 +80,8 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     let clock = Clock { hz: HZ, step: 26 };
     let mut conductor = Conductor::new(policy, clock, COSTS, 7, Ticks(1));
     let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
-    let mut world = World { probes: vec![blank; loads.len() + 1], chance: Chance(99), switched: 0 };
+    let mut world =
+        World { probes: vec![blank; loads.len() + 1], chance: Chance(99), switched: 0, armed: vec![0; loads.len() + 1], now: 1 };
     (1..=loads.len()).for_each(|at| conductor.discovered(FuncId(at as u32), 2));
     conductor.first(&mut world);
     let (mut calls, mut time) = (vec![0.0; loads.len() + 1], vec![0.0; loads.len() + 1]);
@@ -89,10 +94,20 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
             let at = at + 1;
             let phase = if load.phases && (now as f64 / HZ * 7.0 + at as f64).sin() > 0.0 { 3.0 } else { 1.0 };
             let number = load.rate * span * if load.phases { phase / 2.0 } else { 1.0 } + chance.next();
-            cost +=
-                pass(at, number as u64, load.mean * phase, &mut world, &mut conductor, &mut calls, &mut time, &mut chance, next);
+            cost += pass(
+                at,
+                number as u64,
+                load.mean * phase,
+                &mut world,
+                &mut conductor,
+                &mut calls,
+                &mut time,
+                &mut chance,
+                (now, next),
+            );
         }
         now = next;
+        world.now = now;
         // One processor is busy.
         conductor.tick(Ticks(now), Ticks((span * HZ) as u64), &mut world);
     }
@@ -112,7 +127,7 @@ fn pass(
     calls: &mut [f64],
     time: &mut [f64],
     chance: &mut Chance,
-    now: u64,
+    span: (u64, u64),
 ) -> f64 {
     let (mut cost, mut seen) = (0.0, 0);
     // Of very many calls a part is played one by one; the rest only has a mean.
@@ -141,7 +156,9 @@ fn pass(
             conductor.sample(&Sample { function: FuncId(at as u32), call_site: 0x40, ticks, nested: 0, children: 0 });
             if probe.left == 0 {
                 probe.resting = Some(draw.then);
-                conductor.retired(FuncId(at as u32), Ticks(now - (number - call) / 2));
+                // They are spread evenly over the span.
+                let passed = (span.1 - span.0) as f64 * (call + 1) as f64 / number as f64;
+                conductor.retired(FuncId(at as u32), Ticks(world.armed[at]), Ticks(span.0 + passed as u64));
             }
         }
     }

@@ -387,7 +387,8 @@ impl Agent {
             let armed = modes::mode_is_sample(function);
             if !armed {
                 functions[id.0 as usize].samples = false;
-                conductor.retired(profiler::FuncId(id.0), profiler::Ticks(function.retired_at.load(Acquire)));
+                let [armed, at] = [&function.armed_at, &function.retired_at].map(|at| profiler::Ticks(at.load(Acquire)));
+                conductor.retired(profiler::FuncId(id.0), armed, at);
             }
             armed
         });

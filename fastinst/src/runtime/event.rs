@@ -101,6 +101,9 @@ fn identify(address: u64, site: u32) -> Option<Id> {
         if let Some(owner) = site.owner()
             && owner.function().address.load(Relaxed) == address
         {
+            if !site.verified.load(Relaxed) {
+                modes::verify(owner, site);
+            }
             return Some(owner);
         }
         let id = known(address)?;

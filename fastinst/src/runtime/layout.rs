@@ -85,6 +85,8 @@ pub(crate) struct Function {
     pub(crate) rest: AtomicU32,
     /// When it retired.
     pub(crate) retired_at: AtomicU64,
+    /// When its sites were switched on for the term.
+    pub(crate) armed_at: AtomicU64,
     pub(crate) sites: AtomicPtr<super::sites::Switchboard>,
 }
 

@@ -16,6 +16,7 @@ use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
 use super::{skip, stub};
+use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch, Term};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -162,6 +163,7 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
     match function.custody.state() {
         State::On => {
             switch(&board.exits, Some(Stub::TimeExit));
+            function.armed_at.store(Ticks::now().0, Release);
             switch(&board.enters, Some(Stub::TimeEnter));
         }
         State::Retired if function.rest.load(Acquire) == REST_COUNT => {
@@ -174,6 +176,29 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
         }
     }
     first
+}
+
+/// The first event of a site has said that it is its function's: from here on it is switched with it. Usable in a signal handler.
+pub(crate) fn verify(id: Id, site: &Site) {
+    let function = id.function();
+    site.cell.hold(u64::from(id.record()));
+    site.verified.store(true, Release);
+    loop {
+        let (state, term, rest) = (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
+        let is_enter = site.kind == Kind::Enter;
+        let stub = match state {
+            State::On => Some(if is_enter { Stub::TimeEnter } else { Stub::TimeExit }),
+            State::Retired if rest == REST_COUNT && is_enter => Some(Stub::Count),
+            State::Retired | State::Off => None,
+        };
+        if site.is_ours() && switch_site(site, stub).is_err() {
+            ACCOUNT.failures.fetch_add(1, Relaxed);
+        }
+        // Whoever has changed the function meanwhile may have passed this site before it was verified.
+        if (function.custody.state(), function.custody.term(), function.rest.load(Acquire)) == (state, term, rest) {
+            break;
+        }
+    }
 }
 
 /// To a stub, or off.

@@ -171,6 +171,7 @@ impl Garden {
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
+                    site.verified.store(true, Release);
                     site.function.store(told, Relaxed);
                     site.cell.hold(u64::from(Id(told).record()));
                     changed.insert(Id(told));
@@ -213,7 +214,8 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
     let is_enter = found.kind == Kind::Enter;
     let slot = islands.slot(address(if is_enter { stub::count } else { stub::time_exit })).map_err(text)?;
     let cell = islands.slot(CodeAddr::new(0)).map_err(text)?;
-    cell.hold(u64::from(function.map_or(NO_RECORD, Id::record)));
+    // Until its first event has said whose it is.
+    cell.hold(u64::from(NO_RECORD));
     let (module, transient) = bed;
     let counter = function.filter(|_| is_enter && !transient).map(counter_of);
     let make = |at| trampoline(at, counter.as_deref(), number, cell, slot);
@@ -227,6 +229,7 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
     });
     sites::push(Site {
         call,
+        verified: AtomicBool::new(false),
         inline: AtomicBool::new(gate.is_some()),
         gate,
         slot,

@@ -42,6 +42,9 @@ pub(crate) struct Site {
     pub(crate) function: AtomicU32,
     /// What a hook was told that is not `function`: to be learned by the agent.
     pub(crate) learned: AtomicU32,
+    /// Its hook was told the function that it is believed to have. Before that it stays on, and every event says whose it is: switched
+    /// off with the wrong function it would hide the right one's calls.
+    pub(crate) verified: AtomicBool,
     /// The counter in line is that of its function.
     pub(crate) inline: AtomicBool,
     /// A hook was told another function than discovery believed, once.
@@ -149,6 +152,10 @@ impl Site {
 
     /// Whether the profiler may switch it.
     pub(crate) fn is_ours(&self) -> bool {
-        !self.gone.load(Relaxed) && !self.attached.load(Relaxed) && !self.shared.load(Relaxed) && !super::plant::is_barred(self)
+        self.verified.load(Acquire)
+            && !self.gone.load(Relaxed)
+            && !self.attached.load(Relaxed)
+            && !self.shared.load(Relaxed)
+            && !super::plant::is_barred(self)
     }
 }

@@ -6,7 +6,7 @@
 //! |---|---|---|---|
 //! | complete | all timed | counted | those that are called rarely, as long as a part of the budget pays for it |
 //! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
-//! | glimpsed | timed in terms | counted in a window after each arming | the most frequent ones |
+//! | glimpsed | timed in terms | counted until a term's end | the most frequent ones |
 //!
 //! Each function has armings of its own, at distances that vary by chance: at a common beginning parents would be timed while
 //! all that they call is timed too, and every first call after a pause would be taken. Within a term calls are drawn in the number of
@@ -20,14 +20,14 @@ use crate::{Costs, FuncId, Ticks};
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
 
-/// Parts of the budget: complete timing, counting, terms, windows of those that are glimpsed.
+/// Parts of the budget: complete timing, counting, terms.
 const COMPLETE: f64 = 0.25;
 const COUNTING: f64 = 0.35;
-const TERMS: f64 = 0.2;
-const GLIMPSES: f64 = 0.2;
+const TERMS: f64 = 0.4;
 
-/// Calls left out on average before one that is timed.
-const MEAN_SKIP: f64 = 10.0;
+/// Calls left out on average before one that is timed: the more frequent, the more, since the length of a term is also what the
+/// rate of a glimpsed function is known by.
+const SKIPS: [(f64, f64); 3] = [(2e5, 10.0), (2e6, 30.0), (f64::INFINITY, 100.0)];
 /// Calls to time in a term: at least, and for functions whose calls differ much.
 const QUOTA: (f64, f64) = (10.0, 64.0);
 /// Between two looks, in seconds.
@@ -44,9 +44,6 @@ const SURGE: f64 = 1.0;
 const SHORT_TICK: f64 = 0.001;
 /// Who is called more often than this in a cycle is not timed completely: its quota would be used up in each.
 const COMPLETE_CALLS: f64 = 48.0;
-/// How long the entries of a glimpsed function are counted: until there are so many, and within these bounds in seconds.
-const GLIMPSE: f64 = 3000.0;
-const WINDOW: (f64, f64) = (0.004, 0.008);
 /// How much of what was known of a rate is kept at a choice.
 const MEMORY: f64 = 0.5;
 
@@ -72,8 +69,6 @@ pub(super) struct Plan {
     counted_at: Ticks,
     /// When it is armed again.
     next: Ticks,
-    /// When counting ends.
-    window: Ticks,
     quota: u32,
     span: f64,
 }
@@ -102,7 +97,12 @@ impl Adaptive {
 
 impl Conductor {
     pub(super) fn adapt(&mut self, now: Ticks, cpu: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
-        self.retired.clear();
+        for (function, armed, at) in std::mem::take(&mut self.retired) {
+            let part = self.part(function);
+            if matches!(part.mode, Mode::Sample(Draw { then: Rest::Off, .. })) {
+                part.account.stop_counting(armed, at);
+            }
+        }
         let wall = now.since(self.adaptive.last).0 as f64;
         self.adaptive.last = now;
         if wall > 0.0 {
@@ -116,20 +116,16 @@ impl Conductor {
         if beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
             self.choose(now, budget);
         }
-        let mut soonest = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
+        let next = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
         for at in 1..self.functions.len() {
             if self.functions[at].known && self.functions[at].account.entries > 0 {
                 self.attend(FuncId(at as u32), now, probes);
-                let part = &self.functions[at];
-                if part.plan.way == Way::Glimpsed && part.plan.window > now {
-                    soonest = soonest.min(part.plan.window);
-                }
             }
         }
-        soonest.max(Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { WINDOW.0 }).0))
+        next
     }
 
-    /// Looks after one function: ends its window, or arms it again.
+    /// Looks after one function: arms it when its time has come, and stops counting what has become too frequent for that.
     fn attend(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
         let span = self.clock.ticks(CYCLE.0);
         let part = &mut self.functions[function.0 as usize];
@@ -137,35 +133,36 @@ impl Conductor {
             // Seen for the first time: its own phase.
             part.plan.span = CYCLE.0;
             let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
-            let plan = &mut self.functions[function.0 as usize].plan;
-            (plan.next, plan.window) = (Ticks(now.0 + wait), now);
+            self.functions[function.0 as usize].plan.next = Ticks(now.0 + wait);
+        }
+        let part = &mut self.functions[function.0 as usize];
+        if part.plan.way == Way::Glimpsed && part.resting && counts_at_rest(&part.mode) {
+            let began = part.account.cycle_began();
+            part.account.stop_counting(began, now);
+            self.set(function, Mode::Off, probes);
             return;
         }
         if now >= part.plan.next {
-            return self.arm(function, now, probes);
-        }
-        if part.plan.way == Way::Glimpsed && now >= part.plan.window && part.resting {
-            part.account.stop_counting(now);
-            self.set(function, Mode::Off, probes);
+            self.arm(function, now, probes);
         }
     }
 
     /// A new cycle.
     fn arm(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
         let jitter = 0.5 + self.adaptive.chance();
-        let clock = self.clock;
+        let (clock, costs) = (self.clock, self.costs);
         let part = &mut self.functions[function.0 as usize];
         if part.plan.way == Way::Glimpsed {
             part.plan.learn(part.account.window_rate(now) * clock.hz);
         }
-        part.account.turn(now);
+        part.account.turn(now, &costs);
         part.plan.next = Ticks(now.0 + clock.ticks(part.plan.span * jitter).0);
-        part.plan.window = Ticks(now.0 + clock.ticks(window(part.plan.rate)).0);
         let draw = match part.plan.way {
             Way::Complete => COMPLETELY,
             Way::Counted | Way::Glimpsed => {
-                let skip = Skip::Geometric { mean: MEAN_SKIP };
-                Draw { quota: part.plan.quota.max(QUOTA.0 as u32), skip, then: Rest::Count }
+                let then = if part.plan.way == Way::Glimpsed { Rest::Off } else { Rest::Count };
+                let skip = Skip::Geometric { mean: skip(part.plan.rate) };
+                Draw { quota: part.plan.quota.max(QUOTA.0 as u32), skip, then }
             }
         };
         // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
@@ -189,7 +186,7 @@ impl Conductor {
         }
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut complete, mut counting) = (ticks * COMPLETE, ticks * COUNTING);
-        let (mut sampled, mut glimpsed) = (Vec::new(), Vec::new());
+        let mut sampled = Vec::new();
         for (rate, at) in order {
             let part = &mut self.functions[at];
             let (timing, counted) = (rate * (self.costs.pair + 2.0), rate * self.costs.count);
@@ -204,48 +201,46 @@ impl Conductor {
             } else {
                 (complete, counting) = (0.0, 0.0);
                 sampled.push(at);
-                glimpsed.push(at);
                 Way::Glimpsed
             };
         }
-        self.pace(&sampled, &glimpsed, ticks);
+        self.pace(&sampled, ticks);
     }
 
-    /// How long cycles are, so that terms and windows are paid for.
-    fn pace(&mut self, sampled: &[usize], glimpsed: &[usize], ticks: f64) {
+    /// How long cycles are, so that terms are paid for.
+    fn pace(&mut self, sampled: &[usize], ticks: f64) {
         if sampled.is_empty() {
             return;
         }
         let costs = self.costs;
         let share = ticks * TERMS / sampled.len() as f64;
-        let window_share = ticks * GLIMPSES / glimpsed.len().max(1) as f64;
         for &at in sampled {
             let part = &mut self.functions[at];
             let variation = part.account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
             // Calls that differ much need more; but not at the price of longer cycles.
-            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs).max(1.0);
+            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs, part.plan.rate).max(1.0);
             let quota = (least * variation).min(affordable).clamp(least, most);
             part.plan.quota = quota as u32;
-            let by_terms = (quota * term_cost(&costs) + costs.toggle * sites_factor(part.sites)) / share;
-            let by_window = if part.plan.way == Way::Glimpsed {
-                part.plan.rate * costs.count * window(part.plan.rate) / window_share
-            } else {
-                0.0
-            };
-            part.plan.span = by_terms.max(by_window).clamp(CYCLE.0, CYCLE.1);
+            let by_terms = (quota * term_cost(&costs, part.plan.rate) + costs.toggle * sites_factor(part.sites)) / share;
+            part.plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
         }
     }
 }
 
-/// How long a window has to be, in seconds.
-fn window(rate: f64) -> f64 {
-    (GLIMPSE / rate.max(1.0)).clamp(WINDOW.0, WINDOW.1)
+/// Whether a function that rests in this mode is counted.
+fn counts_at_rest(mode: &Mode) -> bool {
+    matches!(mode, Mode::Count | Mode::Sample(Draw { then: Rest::Count, .. }))
+}
+
+/// How many calls are left out before one that is timed.
+fn skip(rate: f64) -> f64 {
+    SKIPS.iter().find(|(below, _)| rate < *below).map_or(SKIPS[0].1, |(_, mean)| *mean)
 }
 
 /// What timing a call costs, with those that are left out before it.
-fn term_cost(costs: &Costs) -> f64 {
-    costs.pair + MEAN_SKIP * costs.skip
+fn term_cost(costs: &Costs, rate: f64) -> f64 {
+    costs.pair + skip(rate) * costs.skip
 }
 
 /// A function with many sites costs more to switch.
