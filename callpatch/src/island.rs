@@ -20,11 +20,14 @@ use crate::site::{CallSite, Stroke};
 use crate::x86::{self, Form, Role};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use wordpatch::os::{OsError, maps, pages::PAGE};
+use wordpatch::os::pages::{PAGE, round_up};
+use wordpatch::os::{OsError, maps};
 use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
-/// The size of one island.
+/// The size of one island, if nobody has said what is needed.
 const ISLAND: usize = 16 * PAGE;
+/// And the most that it is made larger for what is expected.
+const LARGEST: usize = 4 << 20;
 
 /// Stubs begin at multiples of this: small ones do not cross what a core fetches at once.
 const ALIGN: usize = 16;
@@ -43,6 +46,8 @@ pub struct Islands {
     free: Vec<Stub>,
     ret: Option<CodeAddr>,
     slots: Option<Slots>,
+    /// How many bytes of stubs and slots are still to come, as far as was said.
+    expected: usize,
 }
 
 /// A page of slots that is not used up: its distance to where it is written, and what is left of it.
@@ -120,7 +125,21 @@ impl Islands {
     /// For the module that lies at these addresses. Nothing is mapped before the first stub.
     pub fn near(module: Range<CodeAddr>) -> Result<Self, IslandError> {
         let reach = Reach::of(module.clone()).ok_or_else(|| IslandError::TooLarge(module.clone()))?;
-        Ok(Self { reach, module, islands: Vec::new(), given_back: Vec::new(), free: Vec::new(), ret: None, slots: None })
+        Ok(Self {
+            reach,
+            module,
+            islands: Vec::new(),
+            given_back: Vec::new(),
+            free: Vec::new(),
+            ret: None,
+            slots: None,
+            expected: 0,
+        })
+    }
+
+    /// So many bytes of stubs and slots are going to be asked for: room for them is made at once, which is faster than bit by bit.
+    pub fn expect(&mut self, bytes: usize) {
+        self.expected = bytes;
     }
 
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
@@ -256,13 +275,27 @@ impl Islands {
     }
 
     /// A new island at the nearest place that is free.
-    fn raise(&self) -> Result<Island, IslandError> {
+    fn raise(&mut self) -> Result<Island, IslandError> {
+        let wanted = round_up(self.expected).clamp(ISLAND, LARGEST);
+        let island = self.raise_of(wanted).or_else(|error| match wanted {
+            // There may be room for small ones.
+            ISLAND => Err(error),
+            _ => self.raise_of(ISLAND),
+        })?;
+        if self.expected > 0 {
+            island.memory.populate(self.expected.min(island.memory.len()));
+        }
+        self.expected = self.expected.saturating_sub(island.memory.len());
+        Ok(island)
+    }
+
+    fn raise_of(&self, len: usize) -> Result<Island, IslandError> {
         let os = |error| IslandError::Os { module: self.module.clone(), error };
         for _ in 0..ATTEMPTS {
             let mappings = maps::mappings().map_err(os)?;
             let mut taken_meanwhile = false;
-            for place in self.reach.free_places(ISLAND, &mappings) {
-                match CodeMemory::at(place, ISLAND) {
+            for place in self.reach.free_places(len, &mappings) {
+                match CodeMemory::at(place, len) {
                     Ok(memory) => return Ok(Island { memory, used: 0 }),
                     // Somebody was faster, or the kernel keeps the place for itself (the guard of a stack, mmap_min_addr).
                     Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => taken_meanwhile = true,
@@ -273,7 +306,7 @@ impl Islands {
                 break;
             }
         }
-        Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len: ISLAND })
+        Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len })
     }
 }
 

@@ -54,6 +54,15 @@ impl Survey {
         Self { strategy, ..self }
     }
 
+    /// Makes the pages of a range ready at once: worth while before many sites of a module are adopted.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt), for the code on all of these pages.
+    pub unsafe fn open(&mut self, range: std::ops::Range<CodeAddr>) {
+        // SAFETY: (1) the caller.
+        unsafe { self.ground.open(range) };
+    }
+
     /// Adopts the transfer of control at `address`, which is on, if `is_hook` says of where it leads that it is a hook.
     ///
     /// # Safety

@@ -101,11 +101,14 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
     }
     let starts = image.starts();
     let mut candidates = Vec::new();
-    for segment in image.code() {
+    let segments = image.code();
+    for segment in &segments {
         let base = CodeAddr::new(module.bias.wrapping_add(segment.address as usize));
         scan::candidates(segment.bytes, base, &discovery.hooks, &mut candidates);
     }
-    candidates.sort_unstable_by_key(|candidate| candidate.address);
+    // Three runs, each sorted.
+    candidates.sort_by_key(|candidate| candidate.address);
+    discovery.sites.reserve(candidates.len());
     let mut rest = &candidates[..];
     while let Some(first) = rest.first() {
         // All of one function are proved by one walk.
@@ -114,7 +117,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
         let count = rest.partition_point(|candidate| candidate.address < end);
         let (here, others) = rest.split_at(count.max(1));
         rest = others;
-        let code = image.code_from(start.get().wrapping_sub(module.bias) as u64);
+        let code = image::from(&segments, start.get().wrapping_sub(module.bias) as u64);
         walk::prove(start, code, here, &mut discovery);
         discovery.functions += 1;
     }

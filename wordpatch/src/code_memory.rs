@@ -106,6 +106,11 @@ impl CodeMemory {
         self.span.len
     }
 
+    /// Has the first `len` bytes there at once, instead of page by page when they are written for the first time.
+    pub fn populate(&self, len: usize) {
+        pages::populate(self.span.writable, len.min(self.span.len));
+    }
+
     /// The writable address of the byte that is executed at `base() + offset`. A forked child gets what is stored there if
     /// [`write`](Self::write) has put something on the same page.
     pub fn writable(&self, offset: usize) -> CodeAddr {

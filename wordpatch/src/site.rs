@@ -338,6 +338,21 @@ impl Survey {
         Ok(Ground::new(word, alias.unwrap_or(0), access))
     }
 
+    /// Makes the pages of a range ready at once, if sites on all of them are going to be adopted, and as far as that is to be done at
+    /// all by the policy: page by page it takes longer. What is not possible here is refused when a site is adopted.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt), for the code on all of these pages.
+    pub unsafe fn open(&mut self, range: Range<CodeAddr>) {
+        let is_plain = self.mapping(range.start).is_some_and(|mapping| {
+            mapping.read && mapping.execute && !mapping.write && range.end <= mapping.end && range.start < range.end
+        });
+        if is_plain && self.policy.access == Access::Rwx && access::unlock(self.policy.access, &range).is_ok() {
+            let pages = (range.start.align_down(PAGE).get()..range.end.get()).step_by(PAGE);
+            self.unlocked.extend(pages.map(CodeAddr::new));
+        }
+    }
+
     /// Reads the `len` bytes of code at `address`.
     ///
     /// # Safety

@@ -5,9 +5,8 @@ use goblin::elf::dynamic::Dynamic;
 use goblin::elf::program_header::{PF_X, PT_INTERP, PT_LOAD, PT_NOTE};
 use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, RelocSection};
 use goblin::elf::section_header::{SHT_NOBITS, SHT_SYMTAB};
-use goblin::elf::sym::{STT_FUNC, Symtab};
+use goblin::elf::sym::{STT_FUNC, Sym, Symtab};
 use goblin::elf::{Header, ProgramHeader, SectionHeader};
-use goblin::strtab::Strtab;
 
 /// Why a file is no image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +29,7 @@ pub(crate) struct Image<'b> {
     pub(crate) header: Header,
     pub(crate) segments: Vec<ProgramHeader>,
     pub(crate) sections: Vec<SectionHeader>,
-    section_names: Strtab<'b>,
+    section_names: Strings<'b>,
     dynamic: Option<Tables<'b>>,
 }
 
@@ -38,7 +37,7 @@ pub(crate) struct Image<'b> {
 #[derive(Debug)]
 struct Tables<'b> {
     symbols: Symtab<'b>,
-    names: Strtab<'b>,
+    names: Strings<'b>,
     relocations: Vec<RelocSection<'b>>,
 }
 
@@ -87,7 +86,7 @@ impl<'b> Image<'b> {
     fn tables(&self, ctx: Ctx) -> Option<Tables<'b>> {
         let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok()??;
         let info = &dynamic.info;
-        let names = Strtab::parse(self.bytes, info.strtab, info.strsz, 0).ok()?;
+        let names = Strings::at(self.bytes, info.strtab, info.strsz)?;
         let rest = self.bytes.len().checked_sub(info.symtab)?;
         // How many symbols there are is told nowhere: up to the table of names, or as many as relocations ask for.
         let count = if info.strtab > info.symtab { (info.strtab - info.symtab) / 24 } else { rest / 24 };
@@ -109,36 +108,43 @@ impl<'b> Image<'b> {
             let of_functions = all.filter(|relocation| matches!(relocation.r_type, R_X86_64_JUMP_SLOT | R_X86_64_GLOB_DAT));
             of_functions.filter_map(|relocation| {
                 let symbol = tables.symbols.get(relocation.r_sym)?;
-                Some(Named { slot: relocation.r_offset, name: tables.names.get_at(symbol.st_name)? })
+                Some(Named { slot: relocation.r_offset, name: tables.names.get(symbol.st_name)? })
             })
         })
     }
 
     /// Functions: name, address, size. From the full table of symbols if there is one.
     pub(crate) fn functions(&self) -> Vec<(&'b str, u64, u64)> {
-        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
         let mut functions = Vec::new();
-        let mut add = |symbols: &Symtab<'b>, names: &Strtab<'b>| {
+        self.each_function(|symbol, names| {
+            functions.extend(names.get(symbol.st_name).map(|name| (name, symbol.st_value, symbol.st_size)));
+        });
+        functions
+    }
+
+    fn each_function(&self, mut visit: impl FnMut(&Sym, Strings<'b>)) {
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        let mut visit_all = |symbols: &Symtab<'b>, names: Strings<'b>| {
             let defined =
                 symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0 && symbol.st_value != 0);
-            functions.extend(defined.filter_map(|symbol| Some((names.get_at(symbol.st_name)?, symbol.st_value, symbol.st_size))));
+            defined.for_each(|symbol| visit(&symbol, names));
         };
         for section in self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
             let (Some(range), Some(names)) = (self.range(section), self.sections.get(section.sh_link as usize)) else { continue };
             let symbols = Symtab::parse(self.bytes, range.start, (range.len() / 24).min(MOST), ctx);
             if let (Ok(symbols), Some(names)) = (symbols, table(self.bytes, names)) {
-                add(&symbols, &names);
+                visit_all(&symbols, names);
             }
         }
         if let Some(tables) = &self.dynamic {
-            add(&tables.symbols, &tables.names);
+            visit_all(&tables.symbols, tables.names);
         }
-        functions
     }
 
     /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception handling knows.
     pub(crate) fn starts(&self) -> Vec<u64> {
-        let mut starts: Vec<u64> = self.functions().into_iter().map(|(_, address, _)| address).collect();
+        let mut starts = Vec::new();
+        self.each_function(|symbol, _| starts.push(symbol.st_value));
         starts.extend(self.unwind_starts());
         starts.extend(self.sections.iter().filter(|section| section.is_executable()).map(|section| section.sh_addr));
         starts.sort_unstable();
@@ -179,21 +185,12 @@ impl<'b> Image<'b> {
     /// The linkage tables; all code, where the file does not say which parts they are.
     pub(crate) fn linkage(&self) -> Vec<Code<'b>> {
         let is_table =
-            |section: &&SectionHeader| self.section_names.get_at(section.sh_name).is_some_and(|name| name.starts_with(".plt"));
+            |section: &&SectionHeader| self.section_names.get(section.sh_name).is_some_and(|name| name.starts_with(".plt"));
         let tables = self.sections.iter().filter(is_table);
         let tables: Vec<Code<'b>> = tables
             .filter_map(|section| Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? }))
             .collect();
         if self.sections.is_empty() { self.code() } else { tables }
-    }
-
-    /// Code from an address on.
-    pub(crate) fn code_from(&self, address: u64) -> &'b [u8] {
-        let segment = self
-            .code()
-            .into_iter()
-            .find(|code| address.checked_sub(code.address).is_some_and(|offset| (offset as usize) < code.bytes.len()));
-        segment.map_or(&[], |code| &code.bytes[(address - code.address) as usize..])
     }
 
     /// From the first address that is loaded to behind the last.
@@ -225,7 +222,7 @@ impl<'b> Image<'b> {
 
     /// The contents of a section, if the file has it.
     pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
-        let section = self.sections.iter().find(|section| self.section_names.get_at(section.sh_name) == Some(name))?;
+        let section = self.sections.iter().find(|section| self.section_names.get(section.sh_name) == Some(name))?;
         self.bytes.get(self.range(section)?)
     }
 
@@ -256,8 +253,27 @@ impl<'b> Image<'b> {
     }
 }
 
-/// A table of names.
-fn table<'b>(bytes: &'b [u8], section: &SectionHeader) -> Option<Strtab<'b>> {
-    let (start, len) = (section.sh_offset as usize, section.sh_size as usize);
-    (start.checked_add(len)? <= bytes.len()).then(|| Strtab::parse(bytes, start, len, 0).ok())?
+/// Code from an address on.
+pub(super) fn from<'b>(segments: &[Code<'b>], address: u64) -> &'b [u8] {
+    let offset = |code: &Code<'_>| address.checked_sub(code.address).map(|offset| offset as usize);
+    let found = segments.iter().find_map(|code| code.bytes.get(offset(code)?..).filter(|rest| !rest.is_empty()));
+    found.unwrap_or_default()
+}
+
+/// A table of names. Each is looked at when it is asked for: a table may hold ten thousands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Strings<'b>(&'b [u8]);
+
+impl<'b> Strings<'b> {
+    fn at(bytes: &'b [u8], start: usize, len: usize) -> Option<Self> {
+        bytes.get(start..start.checked_add(len)?).map(Self)
+    }
+
+    fn get(self, at: usize) -> Option<&'b str> {
+        std::ffi::CStr::from_bytes_until_nul(self.0.get(at..)?).ok()?.to_str().ok()
+    }
+}
+
+fn table<'b>(bytes: &'b [u8], section: &SectionHeader) -> Option<Strings<'b>> {
+    Strings::at(bytes, section.sh_offset as usize, section.sh_size as usize)
 }

@@ -468,11 +468,7 @@ impl Probes for Changes {
 }
 
 fn sites_of(id: Id) -> u32 {
-    let board = id.function().sites.load(Acquire);
-    // SAFETY: (1) null, or a switchboard that is never freed.
-    #[allow(unsafe_code)]
-    let board = unsafe { board.as_ref() };
-    board.map_or(0, |board| (board.enters.len() + board.exits.len()) as u32)
+    id.function().switchboard().map_or(0, |board| (board.enters.len() + board.exits.len()) as u32)
 }
 
 /// The processor time of the process.

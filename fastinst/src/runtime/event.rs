@@ -96,7 +96,8 @@ fn count_late(id: Id) {
 /// The function that a hook was told. Where the site was believed to be another's, the agent is told.
 fn identify(address: u64, site: u32) -> Option<Id> {
     if site != NO_SITE
-        && let Some(site) = sites::get(site)
+        && let number = site
+        && let Some(site) = sites::get(number)
     {
         if let Some(owner) = site.owner()
             && owner.function().address.load(Relaxed) == address
@@ -107,7 +108,7 @@ fn identify(address: u64, site: u32) -> Option<Id> {
             return Some(owner);
         }
         let id = known(address)?;
-        if !site.shared.load(Relaxed) && site.learned.swap(id.0, Relaxed) != id.0 {
+        if !site.shared.load(Relaxed) && sites::teach(number, id) {
             guest::saw_lesson();
         }
         return Some(id);

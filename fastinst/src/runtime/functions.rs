@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::{FUNCTION, Function, RECORD};
+use super::sites::Switchboard;
 use super::{modes, stub};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -47,6 +48,14 @@ impl Id {
         let base = stub::FUNCTIONS.load(Relaxed) as usize;
         // SAFETY: (1) mapped by `prepare` for the life of the process; (2) only numbers below `MOST` are handed out.
         unsafe { &*std::ptr::with_exposed_provenance(base + self.0 as usize * FUNCTION) }
+    }
+}
+
+impl Function {
+    /// Its sites, if there are any.
+    pub(crate) fn switchboard(&self) -> Option<&Switchboard> {
+        // SAFETY: (1) null, or a switchboard that is never freed.
+        unsafe { self.sites.load(Acquire).as_ref() }
     }
 }
 
@@ -134,7 +143,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
 
 /// Where to look first: functions that lie near each other have cells near each other, so that few pages are touched.
 fn place(address: u64) -> usize {
-    (address >> 4) as usize % CELLS
+    (address >> 5) as usize % CELLS
 }
 
 /// Forgets the addresses in `span`: other functions may come to lie there. Numbers stay what they were.

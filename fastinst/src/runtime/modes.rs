@@ -147,10 +147,7 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
         // Also where there are no sites yet: hooks that are called through the linkage table go by the term.
         function.term.store(function.custody.term().number(), Release);
     }
-    let board = function.sites.load(Acquire);
-    // SAFETY: (1) null, or a switchboard that is never freed.
-    #[allow(unsafe_code)]
-    let Some(board) = (unsafe { board.as_ref() }) else { return Ok(()) };
+    let Some(board) = function.switchboard() else { return Ok(()) };
     let mut first = Ok(());
     let mut switch = |numbers: &[u32], stub: Option<Stub>| {
         for site in numbers.iter().filter_map(|&number| sites::get(number)).filter(|site| site.is_ours()) {

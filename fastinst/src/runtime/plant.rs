@@ -29,6 +29,7 @@ use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use wordpatch::os::pages::PAGE;
 use wordpatch::{CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -109,6 +110,15 @@ impl Garden {
         let mut islands = Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
         let module = self.beds.len() as u32;
         let first = sites::count();
+        // A trampoline, and two slots.
+        islands.expect(found.sites.len() * (TRAMPOLINE.next_multiple_of(16) + 16));
+        for pages in runs(&found.sites) {
+            // SAFETY: as for adopting, below.
+            #[allow(unsafe_code)]
+            unsafe {
+                survey.open(pages);
+            }
+        }
         for site in found.sites.iter().filter(|site| !site.own) {
             let is_hook = |to| found.is_hook(site.kind, to);
             // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone; (2) an instruction begins there:
@@ -149,14 +159,10 @@ impl Garden {
 
     /// Learns what hooks were told about sites whose function was not known, or not that.
     pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
-        let mut changed = BTreeSet::new();
-        for (_, site) in sites::all().filter(|(_, site)| site.learned.load(Relaxed) != UNKNOWN) {
-            let told = site.learned.swap(UNKNOWN, Relaxed);
-            if told == UNKNOWN || site.shared.load(Relaxed) {
-                continue;
-            }
+        let mut boards = BTreeMap::new();
+        for (number, site, told) in sites::lessons().filter(|(_, site, _)| !site.shared.load(Relaxed)) {
             match site.owner() {
-                Some(owner) if owner.0 == told => {}
+                Some(owner) if owner == told => {}
                 Some(owner) if site.moved.swap(true, Relaxed) => {
                     // Two functions at least: every event tells its own.
                     site.shared.store(true, Release);
@@ -164,24 +170,28 @@ impl Garden {
                     site.cell.hold(u64::from(NO_RECORD));
                     site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
                     let _ = site.pass_counter(true);
-                    changed.insert(owner);
+                    board(&mut boards, owner).remove(number, site.kind);
                 }
                 owner => {
-                    changed.extend(owner);
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
                     site.verified.store(true, Release);
-                    site.function.store(told, Relaxed);
-                    site.cell.hold(u64::from(Id(told).record()));
-                    changed.insert(Id(told));
+                    site.function.store(told.0, Relaxed);
+                    site.cell.hold(u64::from(told.record()));
+                    if let Some(owner) = owner {
+                        board(&mut boards, owner).remove(number, site.kind);
+                    }
+                    board(&mut boards, told).add(number, site.kind);
                 }
             }
         }
-        self.reconnect(&changed);
+        let changed = boards.keys().copied().collect();
+        self.connect(boards);
         changed
     }
-    /// Makes the switchboards of these functions anew from the table, and switches what is on them.
+
+    /// Makes the switchboards of these functions from the table.
     fn reconnect(&mut self, functions: &BTreeSet<Id>) {
         if functions.is_empty() {
             return;
@@ -189,9 +199,14 @@ impl Garden {
         let mut boards: BTreeMap<Id, Switchboard> = functions.iter().map(|&id| (id, Switchboard::default())).collect();
         for (number, site) in sites::all().filter(|(_, site)| !site.shared.load(Relaxed) && !site.gone.load(Relaxed)) {
             if let Some(board) = site.owner().and_then(|id| boards.get_mut(&id)) {
-                if site.kind == Kind::Enter { &mut board.enters } else { &mut board.exits }.push(number.0);
+                board.add(number, site.kind);
             }
         }
+        self.connect(boards);
+    }
+
+    /// Puts switchboards in the place of those that there were, and switches what is on them.
+    fn connect(&mut self, boards: BTreeMap<Id, Switchboard>) {
         for (id, board) in boards {
             let board = Box::new(board);
             id.function().sites.store(std::ptr::from_ref(&*board).cast_mut(), Release);
@@ -199,6 +214,25 @@ impl Garden {
             modes::renew(id);
         }
     }
+}
+
+/// The switchboard of a function among those that are being changed.
+fn board(boards: &mut BTreeMap<Id, Switchboard>, id: Id) -> &mut Switchboard {
+    boards.entry(id).or_insert_with(|| id.function().switchboard().cloned().unwrap_or_default())
+}
+
+/// The pages that hold sites, as runs of neighbours.
+fn runs(sites: &[FoundSite]) -> Vec<std::ops::Range<CodeAddr>> {
+    let mut runs: Vec<std::ops::Range<CodeAddr>> = Vec::new();
+    for site in sites.iter().filter(|site| !site.own) {
+        let first = site.address.align_down(PAGE);
+        let end = site.address.offset(site.form.len() as isize - 1).align_down(PAGE).offset(PAGE as isize);
+        match runs.last_mut() {
+            Some(run) if first <= run.end => run.end = run.end.max(end),
+            _ => runs.push(first..end),
+        }
+    }
+    runs
 }
 
 fn address(stub: extern "C" fn()) -> CodeAddr {
@@ -238,7 +272,6 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
         kind: found.kind,
         module,
         function: AtomicU32::new(function.map_or(UNKNOWN, |id| id.0)),
-        learned: AtomicU32::new(UNKNOWN),
         moved: AtomicBool::new(false),
         gone: AtomicBool::new(false),
         attached: AtomicBool::new(false),
@@ -310,7 +343,7 @@ pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     let mut garden = garden();
     garden.bury();
     UNLOADING.fetch_sub(1, Release);
-    let renewed: BTreeSet<Id> = functions::all().filter(|id| !id.function().sites.load(Acquire).is_null()).collect();
+    let renewed: BTreeSet<Id> = functions::all().filter(|id| id.function().switchboard().is_some()).collect();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);
     result

@@ -1,7 +1,7 @@
 //! The table of sites: the calls and jumps that were led to a trampoline of their own.
 //!
 //! The agent fills it, under one lock; hooks only read. A site's function is what its hook was told: discovery's belief is the first
-//! answer, and where a hook is told something else the agent learns it from [`Site::learned`].
+//! answer, and where a hook is told something else the agent learns it from [`lessons`].
 //!
 //! # Safety
 //!
@@ -40,8 +40,6 @@ pub(crate) struct Site {
     pub(crate) module: u32,
     /// The number of its function, or [`UNKNOWN`].
     pub(crate) function: AtomicU32,
-    /// What a hook was told that is not `function`: to be learned by the agent.
-    pub(crate) learned: AtomicU32,
     /// Its hook was told the function that it is believed to have. Before that it stays on, and every event says whose it is: switched
     /// off with the wrong function it would hide the right one's calls.
     pub(crate) verified: AtomicBool,
@@ -58,10 +56,27 @@ pub(crate) struct Site {
 }
 
 /// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Switchboard {
     pub(crate) enters: Vec<u32>,
     pub(crate) exits: Vec<u32>,
+}
+
+impl Switchboard {
+    fn of_kind(&mut self, kind: Kind) -> &mut Vec<u32> {
+        match kind {
+            Kind::Enter => &mut self.enters,
+            Kind::Exit => &mut self.exits,
+        }
+    }
+
+    pub(crate) fn add(&mut self, site: ProbeId, kind: Kind) {
+        self.of_kind(kind).push(site.0);
+    }
+
+    pub(crate) fn remove(&mut self, site: ProbeId, kind: Kind) {
+        self.of_kind(kind).retain(|&number| number != site.0);
+    }
 }
 
 static TABLE: [AtomicPtr<Site>; CHUNKS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS];
@@ -69,11 +84,17 @@ static COUNT: AtomicU32 = AtomicU32::new(0);
 /// What users have attached, by site; read by the stub.
 pub(crate) static CALLBACKS: AtomicU64 = AtomicU64::new(0);
 
-/// Reserves the table of callbacks. Once.
+/// What hooks were told that is not their site's function, by site: a number of a function, or 0.
+static LESSONS: AtomicU64 = AtomicU64::new(0);
+
+/// Reserves the tables of callbacks and lessons. Once.
 pub(crate) fn prepare() -> Result<(), OsError> {
     // SAFETY: (1) a new mapping.
     let callbacks = unsafe { pages::map_private(Place::Anywhere, MOST * 8, Protection::ReadWrite)? };
     CALLBACKS.store(callbacks.get() as u64, Release);
+    // SAFETY: (1) a new mapping.
+    let lessons = unsafe { pages::map_private(Place::Anywhere, MOST * 4, Protection::ReadWrite)? };
+    LESSONS.store(lessons.get() as u64, Release);
     Ok(())
 }
 
@@ -105,6 +126,7 @@ pub(crate) fn next() -> Option<u32> {
     if chunk.load(Relaxed).is_null() {
         // SAFETY: (1) a new mapping.
         let room = unsafe { pages::map_private(Place::Anywhere, CHUNK * size_of::<Site>(), Protection::ReadWrite).ok()? };
+        pages::populate(room, CHUNK * size_of::<Site>());
         chunk.store(std::ptr::with_exposed_provenance_mut(room.get()), Release);
     }
     Some(count)
@@ -125,6 +147,23 @@ pub(crate) fn set_callback(number: u32, function: usize) {
     // SAFETY: (1) mapped for the life of the process; (2) `number` is below the count.
     let cell: &AtomicU64 = unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 8) };
     cell.store(function as u64, Release);
+}
+
+fn lesson<'s>(number: u32) -> &'s AtomicU32 {
+    let base = LESSONS.load(Relaxed) as usize;
+    // SAFETY: (1) mapped for the life of the process; (2) `number` is below the count.
+    unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 4) }
+}
+
+/// A hook was told that a site belongs to `function`. Returns whether that is news. Usable in a signal handler.
+pub(crate) fn teach(number: u32, function: Id) -> bool {
+    lesson(number).swap(function.0, Relaxed) != function.0
+}
+
+/// Takes what hooks have been told since: sites, and their functions.
+pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
+    let taught = (0..count()).filter(|&number| lesson(number).load(Relaxed) != 0);
+    taught.filter_map(|number| Some((ProbeId(number), get(number)?, Id(lesson(number).swap(0, Relaxed)))))
 }
 
 impl Site {
