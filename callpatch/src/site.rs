@@ -79,6 +79,7 @@ impl CallSite {
     #[inline]
     pub fn set(&self, to: Switch) -> Result<(), SetError> {
         let Stroke::Byte { at, faces } = &self.stroke else { return self.set_as_in_the_literature(to) };
+        self.ground.fetch();
         let (at, found) = (usize::from(*at), self.ground.byte((*at).into()));
         let (new, old) = (faces[to as usize], faces[1 - to as usize]);
         if found == new {

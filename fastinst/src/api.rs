@@ -221,7 +221,7 @@ impl Session {
 
     /// Edits that are made together.
     pub fn batch(&self) -> Batch<'_> {
-        Batch { session: self, edits: Vec::new() }
+        Batch { session: self, turns: Default::default() }
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, Known> {
@@ -234,35 +234,38 @@ impl Session {
 #[must_use = "nothing is changed before it is committed"]
 pub struct Batch<'s> {
     session: &'s Session,
-    edits: Vec<(ProbeId, Option<Callback>)>,
+    /// Those that are made first, and those that are made then.
+    turns: [Vec<(ProbeId, Option<Callback>)>; 2],
 }
 
 impl Batch<'_> {
     /// As [`Session::activate`].
     pub fn activate(&mut self, probe: ProbeId, callback: Callback) {
-        self.edits.push((probe, Some(callback)));
+        let is_exit = sites::get(probe.0).is_some_and(|site| site.kind == Kind::Exit);
+        self.turns[usize::from(!is_exit)].push((probe, Some(callback)));
     }
 
     /// As [`Session::deactivate`].
     pub fn deactivate(&mut self, probe: ProbeId) {
-        self.edits.push((probe, None));
+        let is_exit = sites::get(probe.0).is_some_and(|site| site.kind == Kind::Exit);
+        self.turns[usize::from(is_exit)].push((probe, None));
     }
 
     /// Makes all edits; the first that is refused is told when all were tried. Returns how many were made.
-    pub fn commit(mut self) -> Result<usize, Error> {
-        let kind = |edit: &(ProbeId, Option<Callback>)| sites::get(edit.0.0).map(|site| site.kind);
-        self.edits.sort_by_key(|edit| match (kind(edit), edit.1) {
-            (Some(Kind::Exit), Some(_)) | (Some(Kind::Enter), None) => 0,
-            (Some(Kind::Enter), Some(_)) | (Some(Kind::Exit), None) => 1,
-            (None, _) => 2,
-        });
-        let edit = |(probe, callback): &(ProbeId, Option<Callback>)| match callback {
-            Some(callback) => self.session.activate(*probe, *callback),
-            None => self.session.deactivate(*probe),
-        };
-        let results: Vec<Result<(), Error>> = self.edits.iter().map(edit).collect();
-        let made = results.iter().filter(|result| result.is_ok()).count();
-        results.into_iter().collect::<Result<(), Error>>().map(|()| made)
+    pub fn commit(self) -> Result<usize, Error> {
+        let (mut made, mut first) = (0, Ok(()));
+        for &(probe, callback) in self.turns.iter().flatten() {
+            let result = match callback {
+                Some(callback) => self.session.activate(probe, callback),
+                None => self.session.deactivate(probe),
+            };
+            match result {
+                Ok(()) => made += 1,
+                Err(error) if first.is_ok() => first = Err(error),
+                Err(_) => {}
+            }
+        }
+        first.map(|()| made)
     }
 }
 

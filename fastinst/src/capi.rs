@@ -197,12 +197,18 @@ pub extern "C" fn fastinst_last_error() -> *const c_char {
 
 /// Runs `act`, keeps its failure for [`fastinst_last_error`], and never unwinds into C.
 fn answer(act: impl FnOnce() -> Result<(), Error>) -> bool {
-    let failure = match catch_unwind(AssertUnwindSafe(act)) {
-        Ok(Ok(())) => return true,
-        Ok(Err(failure)) => failure.to_string(),
-        Err(_) => "fastinst broke one of its own invariants; please report this".to_owned(),
-    };
-    let _ = LAST.try_with(|last| *last.borrow_mut() = c_string(&failure));
+    // Only a bool leaves the block. A result that is copied is written in pieces and read as a whole, which takes until all stores
+    // before are through: that to the site, too.
+    let done = catch_unwind(AssertUnwindSafe(|| match act() {
+        Ok(()) => true,
+        Err(failure) => remember(&failure.to_string()),
+    }));
+    done.unwrap_or_else(|_| remember("fastinst broke one of its own invariants; please report this"))
+}
+
+#[cold]
+fn remember(failure: &str) -> bool {
+    let _ = LAST.try_with(|last| *last.borrow_mut() = c_string(failure));
     false
 }
 

@@ -29,14 +29,14 @@ pub(crate) struct Account {
     pub(crate) entries: u64,
     /// Estimates of entries that were not, and their variance's parts.
     unseen: Unseen,
-    /// Timed calls, and their time.
+    /// Timed calls, and their time, without what timing the calls inside has added.
     pub(crate) samples: u64,
     sum: f64,
-    min: u64,
-    max: u64,
-    /// Of every sample: calls inside that were timed, and the ticks of those directly inside.
+    min: f64,
+    max: f64,
+    /// The same with what was added, and of that the part of timed calls directly inside.
+    whole: f64,
     children: f64,
-    nested: u64,
     mean: Weighted,
     histogram: Histogram,
     pub(crate) arcs: Vec<(u64, u64, u64)>,
@@ -85,29 +85,30 @@ struct Unseen {
 impl Account {
     /// Begins to be seen.
     pub(crate) fn new(now: Ticks) -> Self {
-        Self { min: u64::MAX, cycle: Cycle { began: now, ..Cycle::default() }, ..Self::default() }
+        Self { min: f64::INFINITY, cycle: Cycle { began: now, ..Cycle::default() }, ..Self::default() }
     }
 
     /// A call was timed.
     #[inline]
-    pub(crate) fn sample(&mut self, sample: &Sample) {
-        let ticks = sample.ticks;
+    pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs) {
+        // Call by call: those with much inside are as seldom as they are costly, and cycles weigh differently.
+        let ticks = sample.ticks as f64 - f64::from(sample.nested) * costs.pair;
         self.samples += 1;
-        self.sum += ticks as f64;
+        self.sum += ticks;
         self.min = self.min.min(ticks);
         self.max = self.max.max(ticks);
-        self.nested += u64::from(sample.nested);
+        self.whole += sample.ticks as f64;
         self.children += sample.children as f64;
         let cycle = &mut self.cycle;
         cycle.samples += 1;
-        cycle.sum += ticks as f64;
-        cycle.squares += (ticks as f64).powi(2);
+        cycle.sum += ticks;
+        cycle.squares += ticks.powi(2);
         if cycle.kept.len() == KEPT {
             // So many that each stands for about one call, or for as many as the others of its cycle: settled when it ends.
             self.settle();
         }
-        self.cycle.kept.push(bucket(ticks));
-        self.arc(sample.call_site, ticks);
+        self.cycle.kept.push(bucket(ticks.max(0.0) as u64));
+        self.arc(sample.call_site, sample.ticks);
     }
 
     #[inline]
@@ -229,7 +230,7 @@ impl Account {
             return None;
         }
         let all = &self.mean;
-        let added = costs.bias + self.nested as f64 / self.samples as f64 * costs.pair;
+        let added = costs.bias;
         if self.is_complete() {
             return Some(Figure::exact(self.sum / self.samples as f64 - added));
         }
@@ -242,14 +243,14 @@ impl Account {
         Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN))
     }
 
-    /// The shortest and the longest call that was timed, without what measuring adds to every call.
+    /// The shortest and the longest call that was timed, without what measuring has added.
     pub(crate) fn extremes(&self, costs: &Costs) -> Option<(f64, f64)> {
-        (self.samples > 0).then_some((self.min as f64 - costs.bias, self.max as f64 - costs.bias))
+        (self.samples > 0).then_some((self.min - costs.bias, self.max - costs.bias))
     }
 
     /// The time of its own, of all calls that were timed; what timed calls directly inside have added is still in it.
     pub(crate) fn own(&self, costs: &Costs) -> f64 {
-        self.sum - self.children - self.samples as f64 * costs.bias
+        self.whole - self.children - self.samples as f64 * costs.bias
     }
 
     pub(crate) fn histogram(&self) -> &Histogram {

@@ -84,7 +84,8 @@ impl Conductor {
     /// A call was timed.
     #[inline]
     pub fn sample(&mut self, sample: &Sample) {
-        self.part(sample.function).account.sample(sample);
+        let costs = self.costs;
+        self.part(sample.function).account.sample(sample, &costs);
     }
 
     /// Entries were counted since the last tick.
@@ -139,8 +140,9 @@ impl Conductor {
         match self.policy.clone() {
             Policy::Exact | Policy::Count => {
                 self.retired.clear();
-                // Cycles are of use for nothing here: there is one.
-                Ticks(now.0 + self.clock.ticks(0.05).0)
+                // There are no cycles; but who waits for samples to be taken waits for the next tick.
+                let pause = if self.policy == Policy::Exact { 0.005 } else { 0.05 };
+                Ticks(now.0 + self.clock.ticks(pause).0)
             }
             Policy::Paper { samples, epoch_ms } => self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes),
             Policy::Adaptive { budget } => self.adapt(now, cpu, budget, probes),

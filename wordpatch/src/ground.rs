@@ -49,6 +49,12 @@ impl Ground {
         self.access
     }
 
+    /// Asks for the line early, ready to be written: who looks first and stores then would wait for it twice, if another core has it.
+    #[inline]
+    pub fn fetch(&self) {
+        live::fetch(self.range.start.offset(self.alias));
+    }
+
     /// The byte that is there, `at` bytes from the first.
     #[inline]
     pub fn byte(&self, at: usize) -> u8 {

@@ -287,7 +287,7 @@ impl Agent {
         for block in threads::all() {
             let ended = block.state.load(Acquire) == ENDED;
             busy |= self.drain_ring(block) > RING_COUNT / 4;
-            let lost = block.lost.swap(0, Relaxed);
+            let lost = if block.lost.load(Relaxed) > 0 { block.lost.swap(0, Relaxed) } else { 0 };
             if lost > 0 {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
             }
@@ -300,7 +300,7 @@ impl Agent {
     }
 
     fn drain_ring(&mut self, block: &Header) -> usize {
-        let first = block.tail.load(Relaxed);
+        let first = block.drained.tail.load(Relaxed);
         let mut tail = first;
         loop {
             let entry = block.entry(tail);
@@ -325,10 +325,10 @@ impl Agent {
             entry.ready.store(0, Relaxed);
             tail += 1;
             if (tail - first).is_multiple_of(64) {
-                block.tail.store(tail, Release);
+                block.drained.tail.store(tail, Release);
             }
         }
-        block.tail.store(tail, Release);
+        block.drained.tail.store(tail, Release);
         self.samples += tail - first;
         (tail - first) as usize
     }

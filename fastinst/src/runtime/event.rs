@@ -15,7 +15,7 @@ use super::layout::{FRAME, Frame, Function, Header, RING_COUNT, Record};
 use super::sites;
 use super::stub::{MULTIPLIER, NO_SITE};
 use super::threads::{self, Caller};
-use super::{guest, modes};
+use super::{guest, measure, modes};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
@@ -329,12 +329,13 @@ fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [
 }
 
 fn has_room(block: &Header) -> bool {
-    block.head.load(Relaxed) - block.tail.load(Acquire) < RING_COUNT as u64
+    block.head.load(Relaxed) - block.drained.tail.load(Acquire) < RING_COUNT as u64
 }
 
 /// Calls the agent, and gives it time. Signals' handlers that come meanwhile leave everything as it is, so that they are not nested in
 /// anything: they wait in the same way.
 fn wait_for_room(block: &Header) -> bool {
+    let start = Ticks::now();
     let busy = block.busy.swap(0, Relaxed);
     let mut room = false;
     for attempt in 0..PATIENCE {
@@ -348,6 +349,9 @@ fn wait_for_room(block: &Header) -> bool {
         os::threads::give_way();
     }
     block.busy.store(busy, Relaxed);
+    // Calls around this one have become longer by that: as much as by so many timed calls inside.
+    let as_pairs = Ticks::now().since(start).0 as f64 / measure::pair();
+    block.finished.store(block.finished.load(Relaxed).wrapping_add(as_pairs as u64), Relaxed);
     room
 }
 

@@ -102,8 +102,6 @@ pub(crate) struct Header {
     pub(crate) finished: AtomicU64,
     /// Entries taken in the ring.
     pub(crate) head: AtomicU64,
-    /// Entries that were drained; written by who drains.
-    pub(crate) tail: AtomicU64,
     /// A multiplicative random generator.
     pub(crate) random: AtomicU64,
     /// The size of its records.
@@ -124,6 +122,16 @@ pub(crate) struct Header {
     pub(crate) mapped: AtomicU64,
     /// Rounds of thread-specific destructors that it has seen.
     pub(crate) farewells: AtomicU32,
+    /// On lines of its own: what its thread writes all the time lies on the first.
+    pub(crate) drained: Drained,
+}
+
+/// What who drains writes.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Drained {
+    /// Entries that were drained.
+    pub(crate) tail: AtomicU64,
 }
 
 pub(crate) const FREE: u32 = 0;

@@ -95,11 +95,17 @@ pub(crate) fn costs() -> Costs {
     *COSTS.get_or_init(measure_costs)
 }
 
+/// What a timed call costs, as far as is known. Usable in a signal handler.
+pub(super) fn pair() -> f64 {
+    COSTS.get().map_or(GUESS.pair, |costs| costs.pair)
+}
+
+const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
+
 fn measure_costs() -> Costs {
-    let guess = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
-    let Caller::Observed(block) = threads::caller() else { return guess };
+    let Caller::Observed(block) = threads::caller() else { return GUESS };
     let function = Id(0).function();
-    let Some(record) = block.record(0) else { return guess };
+    let Some(record) = block.record(0) else { return GUESS };
     function.quota.store(i32::MAX, Relaxed);
     function.skips.store(skip::table_for(0.0), Relaxed);
     record.term.store(function.term.load(Relaxed), Relaxed);
@@ -117,8 +123,8 @@ fn measure_costs() -> Costs {
     record.address.store(0, Relaxed);
     record.count.store(0, Relaxed);
     bias.sort_unstable();
-    let bias = bias.get(bias.len() / 2).map_or(guess.bias, |&ticks| ticks as f64);
-    Costs { pair, bias, count, toggle: guess.toggle, skip }
+    let bias = bias.get(bias.len() / 2).map_or(GUESS.bias, |&ticks| ticks as f64);
+    Costs { pair, bias, count, toggle: GUESS.toggle, skip }
 }
 
 /// The least of some rounds: nothing makes a stub faster than it is.
@@ -150,7 +156,7 @@ fn call(stub: extern "C" fn()) {
 
 /// What lies in the ring, taken out.
 fn drained(block: &Header) -> Vec<u64> {
-    let tail = block.tail.load(Relaxed);
+    let tail = block.drained.tail.load(Relaxed);
     let head = block.head.load(Relaxed);
     assert!(head - tail <= RING_COUNT as u64, "a ring holds no more");
     let ticks = (tail..head).map(|number| {
@@ -159,7 +165,7 @@ fn drained(block: &Header) -> Vec<u64> {
         entry.ticks.load(Acquire)
     });
     let ticks = ticks.collect();
-    block.tail.store(head, Relaxed);
+    block.drained.tail.store(head, Relaxed);
     ticks
 }
 

@@ -44,7 +44,7 @@ const fn empty() -> Header {
         limit: AtomicPtr::new(std::ptr::null_mut()),
         finished: AtomicU64::new(0),
         head: AtomicU64::new(0),
-        tail: AtomicU64::new(0),
+        drained: super::layout::Drained { tail: AtomicU64::new(0) },
         random: AtomicU64::new(0),
         capacity: AtomicU64::new(0),
         busy: AtomicU64::new(0),

@@ -3,11 +3,18 @@
 //! An experiment runs what it measures and what it is compared with in turn, so that whatever else the machine does meets both. What
 //! it prints is a [`Report`]: a table for people, one JSON object for programs.
 
+mod corpus;
 mod costs;
+mod fig10;
 mod fig9;
+mod peers;
+mod probes;
 mod report;
 mod sample;
 mod storms;
+mod table1;
+mod table2;
+mod table3;
 
 use clap::{Parser, Subcommand};
 use report::Report;
@@ -32,21 +39,40 @@ struct Arguments {
     quick: bool,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Experiment {
     /// How often fetch is torn, by the length of the wait (figure 9): the calibration, as an experiment.
     Fig9,
+    /// Histograms of latency of the default policy, beside a complete record (figure 10).
+    Fig10,
     /// What each kind of patch costs, beside a hot executer.
     Wordpatch,
+    /// What it costs to have twenty thousand probes at all (table 1).
+    Table1,
+    /// What switching and passing a probe costs, here and with peers (table 2).
+    Table2 {
+        /// Install the peers that are packaged, by name.
+        #[arg(long)]
+        peers: bool,
+    },
+    /// What the profiler costs real programs (table 3).
+    Table3 {
+        /// Only these programs.
+        programs: Vec<String>,
+    },
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.experiment {
+    let outcome = match &arguments.experiment {
         Experiment::Fig9 => fig9::measure(arguments.quick),
+        Experiment::Fig10 => fig10::measure(arguments.quick),
         Experiment::Wordpatch => costs::measure(arguments.quick),
+        Experiment::Table1 => table1::measure(arguments.quick),
+        Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
+        Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
         Experiment::Storms => storms::measure(arguments.quick),
     };
     match outcome.and_then(|report| show(&report, arguments.json)) {

@@ -48,7 +48,7 @@ impl Stage {
 
     /// What lies in the ring: which function, how many timed calls inside, how long.
     fn samples(&self) -> Vec<(usize, u32, u64)> {
-        let (tail, head) = (self.block.tail.load(Relaxed), self.block.head.load(Relaxed));
+        let (tail, head) = (self.block.drained.tail.load(Relaxed), self.block.head.load(Relaxed));
         let read = |number| {
             let entry = self.block.entry(number);
             let id = Id::of_record(entry.ready.swap(0, Relaxed) - 1);
@@ -56,7 +56,7 @@ impl Stage {
             (function, entry.nested.load(Relaxed), entry.ticks.load(Relaxed))
         };
         let samples = (tail..head).map(read).collect();
-        self.block.tail.store(head, Relaxed);
+        self.block.drained.tail.store(head, Relaxed);
         samples
     }
 

@@ -1,0 +1,236 @@
+//! What the profiler costs real programs (table 3): slowdown, toggles, samples, memory.
+//!
+//! Each round runs every build of every program once, one after the other; a ratio is that of two runs of the same round. Each run
+//! must print what the uninstrumented program prints.
+//!
+//! | row | what is compared |
+//! |---|---|
+//! | `P/slowdown` | profiled, with the default policy, and the uninstrumented build |
+//! | `P/slowdown_vs_floor` | profiled, and the same build with every hook call a nop: what the runtime itself costs |
+//! | `P/floor` | the floor, and the uninstrumented build: what the compiler's calls cost, whoever uses them |
+//! | `P/latent` | the floor with our own inactive form instead of nops |
+//! | `P/clang` | clang, instrumented after inlining and profiled, and clang's uninstrumented build |
+//! | `P/toggles_per_s`, `P/samples_per_s`, `P/toggle_share`, `P/agent_share`, `P/memory` | from the profiles |
+//! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
+
+use crate::corpus::{self, Build, Corpus, CorpusError, PROGRAMS, Program};
+use crate::report::{Report, Row};
+use crate::sample::{Blocks, Ratio};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What is run of each program in each round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Run {
+    Base,
+    Floor,
+    Latent,
+    Profiled,
+    ClangBase,
+    ClangProfiled,
+}
+
+impl Run {
+    fn build(self) -> Build {
+        match self {
+            Self::Base => Build::Base,
+            Self::Floor => Build::Floor,
+            Self::Latent => Build::Latent,
+            Self::Profiled => Build::Probed,
+            Self::ClangBase => Build::ClangBase,
+            Self::ClangProfiled => Build::ClangProbed,
+        }
+    }
+
+    fn is_profiled(self) -> bool {
+        matches!(self, Self::Profiled | Self::ClangProfiled)
+    }
+}
+
+/// Row, subject, baseline.
+const RATIOS: [(&str, Run, Run); 5] = [
+    ("slowdown", Run::Profiled, Run::Base),
+    ("slowdown_vs_floor", Run::Profiled, Run::Floor),
+    ("floor", Run::Floor, Run::Base),
+    ("latent", Run::Latent, Run::Floor),
+    ("clang", Run::ClangProfiled, Run::ClangBase),
+];
+
+/// The runs of one program.
+#[derive(Debug, Default)]
+struct Series {
+    /// Microseconds, round by round.
+    cpu: BTreeMap<Run, Vec<u64>>,
+    resident: BTreeMap<Run, Vec<u64>>,
+    facts: Vec<Facts>,
+    /// What it prints.
+    expected: Option<Vec<u8>>,
+}
+
+/// What profiles of one run say, of all processes together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts {
+    cpu: f64,
+    toggles: f64,
+    samples: f64,
+    switching: f64,
+    agent: f64,
+    functions: f64,
+    exact: f64,
+    calls: f64,
+    written: f64,
+}
+
+pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
+    let corpus = Corpus::prepare()?;
+    let library = corpus::library()?;
+    let programs: Vec<&'static Program> =
+        PROGRAMS.iter().filter(|program| only.is_empty() || only.iter().any(|name| name == program.name)).collect();
+    let mut runs = vec![Run::Base, Run::Floor, Run::Latent, Run::Profiled];
+    if corpus.clang {
+        runs.extend([Run::ClangBase, Run::ClangProfiled]);
+    }
+    let rounds = if quick { 7 } else { 31 };
+    let mut all: Vec<Series> = programs.iter().map(|_| Series::default()).collect();
+    for round in 0..rounds {
+        for (program, series) in programs.iter().zip(&mut all) {
+            for &run in &runs {
+                once(&corpus, &library, program, run, series)?;
+            }
+        }
+        eprintln!("table3: round {} of {rounds}", round + 1);
+    }
+    let mut report = Report::new("table3");
+    for (program, series) in programs.iter().zip(&all) {
+        rows_of(program.name, series, &mut report);
+    }
+    summary(&programs, &all, &mut report);
+    if !corpus.clang {
+        report.notes.push("clang is missing: no rows of its builds.".into());
+    }
+    Ok(report)
+}
+
+/// One run of one build.
+fn once(corpus: &Corpus, library: &Path, program: &'static Program, run: Run, series: &mut Series) -> Result<(), Box<dyn Error>> {
+    let executable = corpus.build(program, run.build())?;
+    let mut command = Command::new(executable);
+    command.arg(program.rounds);
+    let profiles = corpus.folder().join("profiles");
+    if run.is_profiled() {
+        let _ = std::fs::remove_dir_all(&profiles);
+        std::fs::create_dir_all(&profiles)?;
+        observe(&mut command, library, &profiles, "adaptive");
+    }
+    let outcome = corpus::run(program, run.build(), &mut command, &mut series.expected)?;
+    if !outcome.stderr.is_empty() {
+        return Err(CorpusError::Failed { what: program.name.into(), said: outcome.said() }.into());
+    }
+    series.cpu.entry(run).or_default().push(outcome.cpu.as_micros() as u64);
+    series.resident.entry(run).or_default().push(outcome.resident);
+    if run == Run::Profiled {
+        let facts = facts(&profiles, outcome.cpu.as_secs_f64())?;
+        series.facts.push(facts);
+    }
+    Ok(())
+}
+
+/// Has a program profiled.
+pub(crate) fn observe(command: &mut Command, library: &Path, profiles: &Path, policy: &str) {
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+        command.env_remove(key);
+    }
+    command.env("LD_PRELOAD", library).env("FASTINST_POLICY", policy).env("FASTINST_FORMAT", "json");
+    command.env("FASTINST_OUTPUT", profiles.join("%p.json"));
+}
+
+/// All profiles of a folder.
+pub(crate) fn profiles(folder: &Path) -> Result<Vec<serde_json::Value>, Box<dyn Error>> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.sort();
+    files.iter().map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?)).collect()
+}
+
+fn facts(folder: &Path, cpu: f64) -> Result<Facts, Box<dyn Error>> {
+    let mut facts = Facts { cpu, ..Facts::default() };
+    for profile in profiles(folder)? {
+        let spent = |name: &str| profile["header"]["spent"][name].as_f64().unwrap_or(0.0);
+        facts.toggles += spent("toggles");
+        facts.samples += spent("samples");
+        facts.switching += spent("switching");
+        facts.agent += spent("agent");
+        facts.written += profile.to_string().len() as f64;
+        for function in profile["functions"].as_array().into_iter().flatten() {
+            facts.functions += 1.0;
+            facts.calls += function["calls"]["value"].as_f64().unwrap_or(0.0);
+            facts.exact += f64::from(u8::from(function["calls"]["how"] == "exact"));
+        }
+    }
+    Ok(facts)
+}
+
+fn rows_of(name: &str, series: &Series, report: &mut Report) {
+    for (row, subject, baseline) in RATIOS {
+        if let Some(ratio) = ratio(series, subject, baseline) {
+            report.rows.push(Row::compared(format!("{name}/{row}"), "us", &ratio));
+        }
+    }
+    let median = |of: &dyn Fn(&Facts) -> f64| {
+        let mut values: Vec<f64> = series.facts.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    let n = series.facts.len() as u64;
+    let mut plain = |row: &str, value: f64, unit: &'static str| {
+        report.rows.push(Row::plain(format!("{name}/{row}"), value, unit, n));
+    };
+    plain("calls_per_s", median(&|facts| facts.calls / facts.cpu), "1/s");
+    plain("functions", median(&|facts| facts.functions), "");
+    plain("exact", median(&|facts| 100.0 * facts.exact / facts.functions), "%");
+    plain("toggles_per_s", median(&|facts| facts.toggles / facts.cpu), "1/s");
+    plain("samples_per_s", median(&|facts| facts.samples / facts.cpu), "1/s");
+    plain("toggle_share", median(&|facts| 100.0 * facts.switching / facts.cpu), "%");
+    plain("agent_share", median(&|facts| 100.0 * facts.agent / facts.cpu), "%");
+    plain("written", median(&|facts| facts.written / 1e3), "kB");
+    let resident = |run: Run| series.resident.get(&run).and_then(|values| values.iter().min()).map_or(f64::NAN, |&b| b as f64);
+    plain("memory", (resident(Run::Profiled) - resident(Run::Floor)) / 1e6, "MB");
+}
+
+fn blocks(values: &[u64]) -> Blocks {
+    let mut blocks = Blocks::default();
+    for &value in values {
+        blocks.push(value);
+        blocks.close();
+    }
+    blocks
+}
+
+fn ratio(series: &Series, subject: Run, baseline: Run) -> Option<Ratio> {
+    Ratio::of(&blocks(series.cpu.get(&subject)?), &blocks(series.cpu.get(&baseline)?), 0.0)
+}
+
+/// Over all programs.
+fn summary(programs: &[&'static Program], all: &[Series], report: &mut Report) {
+    for (row, subject, baseline) in RATIOS {
+        let rounds = all.iter().filter_map(|series| series.cpu.get(&subject).map(Vec::len)).min().unwrap_or(0);
+        // A round's geometric mean, in millionths, beside one.
+        let (mut means, mut ones) = (Blocks::default(), Blocks::default());
+        for round in 0..rounds {
+            let logs = all.iter().map(|series| (series.cpu[&subject][round] as f64 / series.cpu[&baseline][round] as f64).ln());
+            means.push(((logs.sum::<f64>() / all.len() as f64).exp() * 1e6) as u64);
+            ones.push(1_000_000);
+            means.close();
+            ones.close();
+        }
+        if let Some(ratio) = Ratio::of(&means, &ones, 0.0) {
+            report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
+        }
+        let each = programs.iter().zip(all).filter_map(|(program, series)| Some((program, ratio(series, subject, baseline)?)));
+        if let Some((program, worst)) = each.max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
+            report.rows.push(Row::compared(format!("worst/{row}"), "us", &worst));
+            report.notes.push(format!("worst/{row} is {}.", program.name));
+        }
+    }
+}
