@@ -3,10 +3,13 @@
 //! An experiment runs what it measures and what it is compared with in turn, so that whatever else the machine does meets both. What
 //! it prints is a [`Report`]: a table for people, one JSON object for programs.
 
+mod bench_code;
 mod corpus;
 mod costs;
 mod fig10;
+mod fig14;
 mod fig9;
+mod latent;
 mod peers;
 mod probes;
 mod report;
@@ -15,10 +18,12 @@ mod storms;
 mod table1;
 mod table2;
 mod table3;
+mod toggling;
 
 use clap::{Parser, Subcommand};
 use report::Report;
 use std::process::ExitCode;
+use toggling::Figure;
 
 /// Reproduces the tables and figures of the literature on this machine.
 ///
@@ -47,6 +52,16 @@ enum Experiment {
     Fig10,
     /// What each kind of patch costs, beside a hot executer.
     Wordpatch,
+    /// Throughput of calls that are switched by one byte, and what executers see (figure 11).
+    Fig11,
+    /// The same of words that straddle a line (figure 12).
+    Fig12,
+    /// The same of straddling calls, by the literature's four cases (figure 13).
+    Fig13,
+    /// What toggling a call costs by its place in a line (figure 14).
+    Fig14,
+    /// What inactive sites cost, by form and place.
+    Latent,
     /// What it costs to have twenty thousand probes at all (table 1).
     Table1,
     /// What switching and passing a probe costs, here and with peers (table 2).
@@ -70,6 +85,11 @@ fn main() -> ExitCode {
         Experiment::Fig9 => fig9::measure(arguments.quick),
         Experiment::Fig10 => fig10::measure(arguments.quick),
         Experiment::Wordpatch => costs::measure(arguments.quick),
+        Experiment::Fig11 => toggling::measure(Figure::OneByte, arguments.quick),
+        Experiment::Fig12 => toggling::measure(Figure::Word, arguments.quick),
+        Experiment::Fig13 => toggling::measure(Figure::Paper, arguments.quick),
+        Experiment::Fig14 => fig14::measure(arguments.quick),
+        Experiment::Latent => latent::measure(arguments.quick),
         Experiment::Table1 => table1::measure(arguments.quick),
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
