@@ -35,6 +35,7 @@
 //!
 //! - [`Policy`] says which calls are timed; [`Mode`] is what a function's probes do.
 //! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether it is exact.
+//! - [`simulation`] plays recorded traces against policies.
 //! - Reports: a table, JSON, CSV, folded stacks, pprof, as gprof; and [`Diff`], of two profiles.
 //!
 //! It does not find probes, switch them, or know what a function is called: names are given to it.
@@ -50,6 +51,7 @@ mod mode;
 mod policy;
 mod profile;
 mod report;
+pub mod simulation;
 mod unit;
 
 pub use conductor::{Conductor, Sample};

@@ -69,10 +69,8 @@ pub(crate) struct Program {
     sources: &'static [(&'static str, &'static [&'static str])],
     options: &'static [&'static str],
     libraries: &'static [&'static str],
-    /// How much it does for one second, and for a trace that fits in memory.
+    /// How much it does in a second or so.
     pub(crate) rounds: &'static str,
-    #[expect(dead_code, reason = "for traces")]
-    pub(crate) few_rounds: &'static str,
 }
 
 macro_rules! driver {
@@ -91,7 +89,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &[],
         libraries: &["-lpthread", "-ldl", "-lm"],
         rounds: "300000",
-        few_rounds: "8000",
     },
     Program {
         name: "lua",
@@ -102,7 +99,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-DLUA_USE_POSIX"],
         libraries: &["-lm"],
         rounds: "450",
-        few_rounds: "6",
     },
     Program {
         name: "zstd",
@@ -113,7 +109,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-DZSTD_DISABLE_ASM"],
         libraries: &["-lpthread"],
         rounds: "18",
-        few_rounds: "1",
     },
     Program {
         name: "bzip2",
@@ -127,7 +122,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-DBZ_NO_STDIO"],
         libraries: &[],
         rounds: "6",
-        few_rounds: "1",
     },
     Program {
         name: "lz4",
@@ -138,7 +132,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &[],
         libraries: &[],
         rounds: "6",
-        few_rounds: "1",
     },
     Program {
         name: "json",
@@ -149,7 +142,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-std=c++17"],
         libraries: &[],
         rounds: "20000",
-        few_rounds: "150",
     },
     Program {
         name: "zlib-threads",
@@ -174,7 +166,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-DHAVE_UNISTD_H"],
         libraries: &["-lpthread"],
         rounds: "12",
-        few_rounds: "1",
     },
     Program {
         name: "workers",
@@ -185,7 +176,6 @@ pub(crate) const PROGRAMS: [Program; 8] = [
         options: &["-D_DEFAULT_SOURCE", "-std=c11"],
         libraries: &[],
         rounds: "160",
-        few_rounds: "1",
     },
 ];
 

@@ -11,6 +11,7 @@ mod fig14;
 mod fig9;
 mod latent;
 mod peers;
+mod policies;
 mod probes;
 mod report;
 mod sample;
@@ -62,6 +63,11 @@ enum Experiment {
     Fig14,
     /// What inactive sites cost, by form and place.
     Latent,
+    /// How right the policies are: complete traces of real programs, played against each.
+    Policies {
+        /// Only these programs.
+        programs: Vec<String>,
+    },
     /// What it costs to have twenty thousand probes at all (table 1).
     Table1,
     /// What switching and passing a probe costs, here and with peers (table 2).
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
         Experiment::Fig13 => toggling::measure(Figure::Paper, arguments.quick),
         Experiment::Fig14 => fig14::measure(arguments.quick),
         Experiment::Latent => latent::measure(arguments.quick),
+        Experiment::Policies { programs } => policies::measure(arguments.quick, programs),
         Experiment::Table1 => table1::measure(arguments.quick),
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
