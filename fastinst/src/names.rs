@@ -55,12 +55,16 @@ impl Names {
         self.symbols(garden, bed)?.line_of(address)
     }
 
-    /// What a profile calls a function: its name, and its place in a module of that number.
-    pub(crate) fn label(&mut self, garden: &Garden, bed: Option<usize>, address: CodeAddr) -> Label {
+    /// What a profile calls a function: its name, plain or as the table of symbols has it, and its place in a module of that number.
+    pub(crate) fn label(&mut self, garden: &Garden, bed: Option<usize>, address: CodeAddr, plain: bool) -> Label {
         let Some(bed) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
             return Label { name: format!("{address}"), offset: address.get() as u64, ..Label::default() };
         };
-        let name = self.in_bed(garden, bed, address);
+        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address));
+        let name = match symbol.filter(|_| !plain) {
+            Some(symbol) => Name { shown: symbol.name.clone(), symbol: String::new(), start: symbol.start },
+            None => self.in_bed(garden, bed, address),
+        };
         let bias = garden.beds.get(bed).map_or(0, |bed| bed.module.bias);
         let offset = name.start.get().wrapping_sub(bias) as u64;
         Label { name: name.shown, module: Some(bed as u32), offset, file: None, line: None }

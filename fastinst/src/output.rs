@@ -35,23 +35,26 @@ pub(crate) struct OutputError {
     error: std::io::Error,
 }
 
-/// Names everything, and says how the profile came about. `bed_of` tells the module that a function was found in.
+/// Names everything, and says how the profile came about. `bed_of` tells the module that a function was found in; names are left as
+/// tables of symbols have them if nobody but our own command is going to read them.
 pub(crate) fn describe(
     profile: &mut Profile,
     garden: &Garden,
     names: &mut Names,
     facts: &Facts,
+    format: Format,
     bed_of: impl Fn(Id) -> Option<usize>,
 ) {
+    let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
     profile.label(|id| {
         let id = Id(id.0);
         let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-        names.label(garden, bed_of(id), address)
+        names.label(garden, bed_of(id), address, plain)
     });
     // A call's return address lies behind it: what it belongs to is a byte before.
-    profile.label_callers(|site| Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1))));
+    profile.label_callers(|site| Some(names.label(garden, None, CodeAddr::new(site as usize).offset(-1), plain)));
     keep_used_modules(profile);
     let seconds = |ticks: u64| ticks as f64 / facts.clock.hz;
     let header = &mut profile.header;
@@ -128,7 +131,7 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
             bytes
         }
         Format::Table => profile.table(&TableOptions::default()).into_bytes(),
-        Format::Json => profile.json().into_bytes(),
+        Format::Json => profile.fitting(|profile| profile.json().into_bytes()),
         Format::Csv => profile.csv().into_bytes(),
         Format::Folded => profile.folded().into_bytes(),
         Format::Pprof => profile.pprof(),

@@ -50,7 +50,9 @@ pub(crate) struct Account {
 struct Cycle {
     began: Ticks,
     /// The time in which entries were counted; `None` while that goes on.
-    window: Option<(Ticks, Ticks)>,
+    counted: Option<(Ticks, Ticks)>,
+    /// When the window ended that tells the rate, and the entries until then, if that was before counting did.
+    window: Option<(Ticks, u64)>,
     entries: u64,
     samples: u64,
     sum: f64,
@@ -77,6 +79,8 @@ struct Weighted {
 struct Unseen {
     entries: f64,
     cycles: usize,
+    /// Of the latest cycle: its rate, and how much of it was not seen.
+    latest: Option<(f64, f64)>,
     rates: f64,
     rates2: f64,
     spans2: f64,
@@ -130,15 +134,31 @@ impl Account {
         self.cycle.entries += calls;
     }
 
-    /// Entries for each tick of the cycle's window.
-    pub(crate) fn window_rate(&self, now: Ticks) -> f64 {
-        let (from, until) = self.cycle.window.unwrap_or((self.cycle.began, now));
-        self.cycle.entries as f64 / until.since(from).0.max(1) as f64
+    /// Entries for each tick, as this cycle shows it.
+    pub(crate) fn rate(&self, now: Ticks, costs: &Costs) -> f64 {
+        let cycle = &self.cycle;
+        let (from, until) = cycle.counted.unwrap_or((cycle.began, now));
+        // The window ended at a time of its own, or with an entry, which then does not count as one that happened in it.
+        let (until, entries) = match cycle.window {
+            Some((until, entries)) => (until, entries as f64),
+            None => (until, (cycle.entries as f64 - f64::from(u8::from(cycle.counted.is_some()))).max(0.0)),
+        };
+        let window = until.since(from).0.max(1) as f64;
+        // The hooks themselves have made it longer.
+        let hooks = entries * costs.skip + cycle.samples as f64 * costs.pair;
+        entries / (window - hooks).max(window / 5.0)
+    }
+
+    /// What was counted in this cycle so far tells its rate. Who waits for the next entries instead waits for the next busy time.
+    pub(crate) fn end_window(&mut self, now: Ticks) {
+        if self.cycle.counted.is_none() {
+            self.cycle.window.get_or_insert((now, self.cycle.entries));
+        }
     }
 
     /// In this cycle entries were counted from one instant to another, and are not any more.
     pub(crate) fn stop_counting(&mut self, from: Ticks, until: Ticks) {
-        self.cycle.window.get_or_insert((from.max(self.cycle.began), until));
+        self.cycle.counted.get_or_insert((from.max(self.cycle.began), until));
     }
 
     pub(crate) fn cycle_began(&self) -> Ticks {
@@ -156,20 +176,20 @@ impl Account {
     /// How many calls the cycle has had, as far as can be told; notes what was estimated.
     fn calls_of_cycle(&mut self, now: Ticks, costs: &Costs) -> f64 {
         let seen = self.cycle.entries as f64;
-        let Some((from, until)) = self.cycle.window else { return seen };
-        let whole = now.since(self.cycle.began).0 as f64;
-        let window = until.since(from).0.max(1) as f64;
-        // The hooks themselves have made it longer.
-        let hooks = seen * costs.skip + self.cycle.samples as f64 * costs.pair;
-        let window = (window - hooks).max(window / 5.0);
-        let hidden = (whole - window).max(0.0);
-        // The last entry ended the window: it does not count as one that happened in it.
-        let rate = (seen - 1.0).max(0.0) / window;
-        self.unseen.entries += rate * hidden;
-        self.unseen.cycles += 1;
-        self.unseen.rates += rate;
-        self.unseen.rates2 += rate * rate;
-        self.unseen.spans2 += hidden * hidden;
+        let rate = self.rate(now, costs);
+        let unseen = &mut self.unseen;
+        // Between two windows the rate is taken to change evenly from the one's to the other's.
+        if let Some((before, hidden)) = unseen.latest.take() {
+            unseen.entries += (rate - before) / 2.0 * hidden;
+        }
+        let Some((from, until)) = self.cycle.counted else { return seen };
+        let hidden = now.since(self.cycle.began).0.saturating_sub(until.since(from).0) as f64;
+        unseen.entries += rate * hidden;
+        unseen.latest = Some((rate, hidden));
+        unseen.cycles += 1;
+        unseen.rates += rate;
+        unseen.rates2 += rate * rate;
+        unseen.spans2 += hidden * hidden;
         seen + rate * hidden
     }
 
@@ -240,7 +260,9 @@ impl Account {
         let between = (all.w2m2 - 2.0 * raw * all.w2m + raw * raw * all.w2).max(0.0) * cycles / (cycles - 1.0).max(1.0);
         let deviation = (between.max(all.within)).sqrt() / all.weight;
         let freedom = if all.cycles > 1 { all.cycles - 1 } else { (self.samples as usize).saturating_sub(1) };
-        Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN))
+        // Long calls are rare: as likely as not one more of the longest was just missed.
+        let missed = (self.max - costs.bias - value).max(0.0) / (self.samples as f64 + 1.0);
+        Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN).with_more_above(missed))
     }
 
     /// The shortest and the longest call that was timed, without what measuring has added.

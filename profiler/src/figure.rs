@@ -39,6 +39,14 @@ impl Figure {
         Self { value, how: How::Estimated { lo: (value - half_width).max(least.min(value)), hi: value + half_width } }
     }
 
+    /// The same with an interval that ends later by so much.
+    pub(crate) fn with_more_above(self, more: f64) -> Self {
+        match self.how {
+            How::Exact => self,
+            How::Estimated { lo, hi } => Self { how: How::Estimated { lo, hi: hi + more }, ..self },
+        }
+    }
+
     /// Whether everything was seen.
     pub fn is_exact(&self) -> bool {
         self.how == How::Exact

@@ -37,11 +37,12 @@ pub enum FileError {
 impl Profile {
     /// Writes it. What makes it too large is left out, from the least expensive functions on, and noted.
     pub fn to_file(&self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(&self.fitting())
+        out.write_all(&self.fitting(Self::encode))
     }
 
-    fn fitting(&self) -> Vec<u8> {
-        let mut bytes = self.encode();
+    /// In another form, made no larger than a file in the same way.
+    pub fn fitting(&self, encode: impl Fn(&Self) -> Vec<u8>) -> Vec<u8> {
+        let mut bytes = encode(self);
         let mut slim: Option<Self> = None;
         let mut keep = self.functions.len();
         while bytes.len() > LARGEST && keep > 0 {
@@ -49,7 +50,7 @@ impl Profile {
             keep = (keep * LARGEST / bytes.len() * 9 / 10).min(keep - 1);
             let slim = slim.get_or_insert_with(|| self.clone());
             slim.thin_out(keep);
-            bytes = slim.encode();
+            bytes = encode(slim);
         }
         let slim = slim.as_mut();
         if let Some(slim) = slim.filter(|_| bytes.len() > LARGEST) {
@@ -61,10 +62,10 @@ impl Profile {
                 count = (count * LARGEST / bytes.len() * 9 / 10).min(count - 1);
                 let kept: std::collections::HashSet<_> = by_cost[..count].iter().collect();
                 slim.functions.retain(|function| kept.contains(&function.id));
-                bytes = slim.encode();
+                bytes = encode(slim);
             }
             slim.header.notes.push(format!("{} functions of {gone} are left out: the file would be too large", gone - count));
-            bytes = slim.encode();
+            bytes = encode(slim);
         }
         bytes
     }

@@ -190,6 +190,22 @@ impl Profile {
         }
     }
 
+    /// Gives everything another name, by the one that it has.
+    pub fn rename(&mut self, rename: impl Fn(&str) -> String) {
+        let mut known = std::collections::HashMap::<String, String>::new();
+        let callers = |function: &mut Function| {
+            let labels = function.arcs.iter_mut().filter_map(|arc| arc.caller.as_mut());
+            labels.chain([&mut function.label]).for_each(|label| {
+                let name = std::mem::take(&mut label.name);
+                label.name = match known.get(&name) {
+                    Some(renamed) => renamed.clone(),
+                    None => known.entry(name).or_insert_with_key(|name| rename(name)).clone(),
+                };
+            });
+        };
+        self.functions.iter_mut().for_each(callers);
+    }
+
     /// Names the callers, by the return addresses of their calls; what timed calls have added to the time of their callers' own is
     /// taken away when that is known.
     pub fn label_callers(&mut self, mut name: impl FnMut(u64) -> Option<Label>) {

@@ -214,9 +214,9 @@ impl Player {
         }
         let mut thread = self.threads.remove(&event.thread).unwrap_or_default();
         if event.is_exit {
-            self.exit(event, &mut thread)
+            self.exit(event, &mut thread);
         } else {
-            self.enter(event, &mut thread)
+            self.enter(event, &mut thread);
         }
         self.threads.insert(event.thread, thread);
     }

@@ -4,6 +4,7 @@ use super::run::FormatName;
 use super::{Failure, write_file};
 use clap::ValueEnum;
 use fastinst::lines;
+use fastinst::symbols::demangled;
 use profiler::{Profile, TableOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -109,7 +110,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
     let failed = |error: String| Failure::Read { path: path.to_owned(), error };
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-    Profile::from_file(&bytes).map_err(|error| failed(error.to_string()))
+    let mut profile = Profile::from_file(&bytes).map_err(|error| failed(error.to_string()))?;
+    // A process that is profiled leaves names as its tables of symbols have them.
+    profile.rename(demangled);
+    Ok(profile)
 }
 
 /// A profile in a format.

@@ -430,7 +430,7 @@ impl Agent {
         let mut profile = self.conductor.profile(profiler::Ticks(now.0));
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
-        output::describe(&mut profile, &garden, &mut self.names, &facts, bed_of);
+        output::describe(&mut profile, &garden, &mut self.names, &facts, guest::config().format, bed_of);
         profile
     }
 

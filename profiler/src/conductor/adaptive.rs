@@ -21,13 +21,15 @@ pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
 
 /// Parts of the budget: complete timing, counting, terms.
-const COMPLETE: f64 = 0.25;
-const COUNTING: f64 = 0.35;
-const TERMS: f64 = 0.4;
+const COMPLETE: f64 = 0.2;
+const COUNTING: f64 = 0.45;
+const TERMS: f64 = 0.35;
 
-/// Calls left out on average before one that is timed: the more frequent, the more, since the length of a term is also what the
-/// rate of a glimpsed function is known by.
-const SKIPS: [(f64, f64); 3] = [(2e5, 10.0), (2e6, 30.0), (f64::INFINITY, 100.0)];
+/// How long the term of a function is that is called often, in seconds: so much more calls are left out. It is also the window that the
+/// rate of a glimpsed function is known by, and calls that follow each other are alike.
+const TERM: f64 = 0.001;
+/// Calls left out on average before one that is timed: at least, at most.
+const SKIP: (f64, f64) = (10.0, 3000.0);
 /// Calls to time in a term: at least, and for functions whose calls differ much.
 const QUOTA: (f64, f64) = (10.0, 64.0);
 /// Between two looks, in seconds.
@@ -38,6 +40,9 @@ const CYCLE: (f64, f64) = (0.020, 5.0);
 /// to be found before it costs.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
+/// What was seen in a shorter time says little of a rate: many functions are called often for a moment and then never again, and those
+/// cost little.
+const FIRM: f64 = 0.02;
 /// A choice is made at once when counting has taken more than this many budgets since the last look.
 const SURGE: f64 = 1.0;
 /// Between two looks in the beginning, in seconds.
@@ -139,8 +144,17 @@ impl Conductor {
         if part.plan.way == Way::Glimpsed && part.resting && counts_at_rest(&part.mode) {
             let began = part.account.cycle_began();
             part.account.stop_counting(began, now);
+            // What has just become frequent may be over soon.
+            let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
+            part.plan.next = Ticks(now.0 + soon);
             self.set(function, Mode::Off, probes);
             return;
+        }
+        if part.plan.way == Way::Glimpsed
+            && !part.resting
+            && now.since(part.account.cycle_began()) >= self.clock.ticks(TICK / 2.0)
+        {
+            part.account.end_window(now);
         }
         if now >= part.plan.next {
             self.arm(function, now, probes);
@@ -153,7 +167,7 @@ impl Conductor {
         let (clock, costs) = (self.clock, self.costs);
         let part = &mut self.functions[function.0 as usize];
         if part.plan.way == Way::Glimpsed {
-            part.plan.learn(part.account.window_rate(now) * clock.hz);
+            part.plan.learn(part.account.rate(now, &costs) * clock.hz);
         }
         part.account.turn(now, &costs);
         part.plan.next = Ticks(now.0 + clock.ticks(part.plan.span * jitter).0);
@@ -235,7 +249,7 @@ fn counts_at_rest(mode: &Mode) -> bool {
 
 /// How many calls are left out before one that is timed.
 fn skip(rate: f64) -> f64 {
-    SKIPS.iter().find(|(below, _)| rate < *below).map_or(SKIPS[0].1, |(_, mean)| *mean)
+    (rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
 }
 
 /// What timing a call costs, with those that are left out before it.
@@ -251,9 +265,12 @@ fn sites_factor(sites: u32) -> f64 {
 impl Plan {
     /// Learns the rate of a function whose entries are counted all the time.
     fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64) {
-        let span = now.since(self.counted_at.max(began)).0 as f64 / hz;
-        if self.way != Way::Glimpsed && span > 1e-4 {
-            self.learn((entries - self.counted) as f64 / span);
+        let age = now.since(began).0 as f64 / hz;
+        if self.way != Way::Glimpsed && age < BEGINNING {
+            self.rate = entries as f64 / (age + FIRM);
+        } else if self.way != Way::Glimpsed {
+            let span = now.since(self.counted_at.max(began)).0 as f64 / hz;
+            self.learn((entries - self.counted) as f64 / span.max(FIRM));
         }
         (self.counted, self.counted_at) = (entries, now);
     }

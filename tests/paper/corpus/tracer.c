@@ -1,7 +1,7 @@
-/* A tracer: preloaded, it writes every hook call into a file that is mapped once, until that is full.
+/* A tracer: preloaded, it keeps every hook call until its memory is full, and writes them to a file at the end.
  *
- * TRACE is the file, TRACE_EVENTS how many events it has room for. Its first 16 bytes hold how many were asked for. A record: the thread,
- * the function's number with the highest bit set for an exit, and the counter. Events of one thread are in order.
+ * TRACE is the file, TRACE_EVENTS how many events there is room for. A record: the thread, the function's number with the highest bit
+ * set for an exit, and the counter. Events of one thread are in order; places that were taken and not filled are zero.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -53,7 +53,7 @@ static inline void note(void *function, uint32_t exit) {
         return;
     }
     uint32_t number = number_of(function);
-    records[1 + next++] = (struct record){thread, number | exit, __rdtsc()};
+    records[next++] = (struct record){thread, number | exit, __rdtsc()};
 }
 
 void __cyg_profile_func_enter(void *function, void *site) { (void)site, note(function, 0); }
@@ -62,15 +62,27 @@ void __cyg_profile_func_exit(void *function, void *site) { (void)site, note(func
 /* A forked child is another program. */
 static void in_child(void) { records = NULL; }
 
+/* All memory is there before the first event: a page that has to be found in the middle of a call would be its time. */
 __attribute__((constructor)) static void begin(void) {
-    const char *name = getenv("TRACE"), *events = getenv("TRACE_EVENTS");
-    int file = name ? open(name, O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;
-    if (file < 0 || !events) return;
+    const char *events = getenv("TRACE_EVENTS");
+    if (!getenv("TRACE") || !events) return;
     room = strtoull(events, NULL, 10) / CHUNK * CHUNK;
-    if (ftruncate(file, (off_t)((room + 1) * sizeof(struct record)))) return;
-    void *at = mmap(NULL, (room + 1) * sizeof(struct record), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
+    void *at = mmap(NULL, room * sizeof(struct record), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (at == MAP_FAILED) return;
     pthread_atfork(NULL, NULL, in_child);
     records = at;
+}
+
+__attribute__((destructor)) static void end_of_trace(void) {
+    struct record *all = records;
+    records = NULL;
+    int file = all ? open(getenv("TRACE"), O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    if (file < 0) return;
+    size_t used = (taken < room ? taken : room) * sizeof(struct record);
+    for (size_t at = 0; at < used;) {
+        ssize_t written = write(file, (char *)all + at, used - at);
+        if (written <= 0) break;
+        at += (size_t)written;
+    }
+    close(file);
 }

@@ -63,7 +63,7 @@ fn trace(corpus: &Corpus, program: &'static Program, tracer: &Path, events: u64)
     corpus::run(program, Build::Probed, &mut command, &mut None)?;
     let bytes = std::fs::read(&file)?;
     std::fs::remove_file(&file)?;
-    let records = bytes[RECORD..].chunks_exact(RECORD).filter_map(|record| Some(Event::from_bytes(record.try_into().ok()?)));
+    let records = bytes.chunks_exact(RECORD).filter_map(|record| Some(Event::from_bytes(record.try_into().ok()?)));
     // Places that were taken and never filled are zero.
     let mut trace: Vec<Event> = records.filter(|event| event.at > Ticks(0)).collect();
     // Events of one thread are in order already; equal instants stay so.

@@ -16,6 +16,7 @@
 use crate::corpus::{self, Build, Corpus, CorpusError, PROGRAMS, Program};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
+use profiler::Profile;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -122,7 +123,9 @@ fn once(corpus: &Corpus, library: &Path, program: &'static Program, run: Run, se
     if run.is_profiled() {
         let _ = std::fs::remove_dir_all(&profiles);
         std::fs::create_dir_all(&profiles)?;
+        // As users run it: what is written is a profile, and whatever else is made of it is made later.
         observe(&mut command, library, &profiles, "adaptive");
+        command.env("FASTINST_FORMAT", "profile");
     }
     let outcome = corpus::run(program, run.build(), &mut command, &mut series.expected)?;
     if !outcome.stderr.is_empty() {
@@ -146,27 +149,31 @@ pub(crate) fn observe(command: &mut Command, library: &Path, profiles: &Path, po
     command.env("FASTINST_OUTPUT", profiles.join("%p.json"));
 }
 
-/// All profiles of a folder.
-pub(crate) fn profiles(folder: &Path) -> Result<Vec<serde_json::Value>, Box<dyn Error>> {
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     files.sort();
-    files.iter().map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?)).collect()
+    Ok(files)
+}
+
+/// All profiles of a folder, which are JSON.
+pub(crate) fn profiles(folder: &Path) -> Result<Vec<serde_json::Value>, Box<dyn Error>> {
+    files(folder)?.iter().map(|file| Ok(serde_json::from_slice(&std::fs::read(file)?)?)).collect()
 }
 
 fn facts(folder: &Path, cpu: f64) -> Result<Facts, Box<dyn Error>> {
     let mut facts = Facts { cpu, ..Facts::default() };
-    for profile in profiles(folder)? {
-        let spent = |name: &str| profile["header"]["spent"][name].as_f64().unwrap_or(0.0);
-        facts.toggles += spent("toggles");
-        facts.samples += spent("samples");
-        facts.switching += spent("switching");
-        facts.agent += spent("agent");
-        facts.written += profile.to_string().len() as f64;
-        for function in profile["functions"].as_array().into_iter().flatten() {
-            facts.functions += 1.0;
-            facts.calls += function["calls"]["value"].as_f64().unwrap_or(0.0);
-            facts.exact += f64::from(u8::from(function["calls"]["how"] == "exact"));
-        }
+    for file in files(folder)? {
+        let bytes = std::fs::read(file)?;
+        let profile = Profile::from_file(&bytes)?;
+        let spent = &profile.header.spent;
+        facts.toggles += spent.toggles as f64;
+        facts.samples += spent.samples as f64;
+        facts.switching += spent.switching;
+        facts.agent += spent.agent;
+        facts.written += bytes.len() as f64;
+        facts.functions += profile.functions.len() as f64;
+        facts.calls += profile.functions.iter().map(|function| function.calls.value).sum::<f64>();
+        facts.exact += profile.functions.iter().filter(|function| function.calls.is_exact()).count() as f64;
     }
     Ok(facts)
 }

@@ -1,0 +1,680 @@
+//! The preload library in programs that make life hard: strange ways to start and to end, foreign stacks, filters, masks, compilers.
+//!
+//! The oracles are the program itself without us, the independent counter, and counts that follow from the program's text.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::*;
+
+/// Nothing here takes as long, unless it hangs.
+const PATIENCE: Duration = Duration::from_secs(90);
+const POLICIES: [&str; 4] = ["exact", "count", "adaptive", "paper"];
+
+/// A compiled program, and what it is told.
+struct Trial {
+    program: PathBuf,
+    args: Vec<OsString>,
+    to: PathBuf,
+}
+
+/// One run under the library: what was seen from outside, and what was written.
+struct Outcome {
+    output: Output,
+    profiles: Vec<Value>,
+}
+
+impl Trial {
+    /// Nothing if the compiler is missing.
+    fn with(compiler: &str, source: &str, flags: &[&str]) -> Option<Self> {
+        if !has(compiler) {
+            return None;
+        }
+        let to = folder("hardships");
+        let program = compile_with(compiler, source, &to, &[&["-finstrument-functions"], flags].concat());
+        Some(Self { program, args: Vec::new(), to })
+    }
+
+    /// By gcc, or g++.
+    fn of(source: &str, flags: &[&str]) -> Option<Self> {
+        Self::with(if source.ends_with(".cc") { "g++" } else { "gcc" }, source, flags)
+    }
+
+    fn told<S: AsRef<OsStr>>(mut self, args: &[S]) -> Self {
+        self.args = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
+        self
+    }
+
+    /// As it is without us.
+    fn plain(&self) -> Output {
+        patiently(clean(Command::new(&self.program)).args(&self.args))
+    }
+
+    /// Under the library, after `prepare` has had its way with the command.
+    fn under(&self, policy: &str, prepare: impl FnOnce(&mut Command)) -> Outcome {
+        let written = folder("written");
+        let mut command = preloaded(&self.program, policy, &written.join("p.%p"));
+        command.args(&self.args);
+        prepare(&mut command);
+        Outcome { output: patiently(&mut command), profiles: profiles(&written) }
+    }
+
+    /// Under `fastinst run`.
+    fn within_run(&self, policy: &str) -> Outcome {
+        let path = self.to.join(format!("run.{policy}"));
+        let mut command = fastinst();
+        command.args(["run", "--policy", policy, "--format", "json", "-o"]).arg(&path).arg(&self.program).args(&self.args);
+        let output = patiently(&mut command);
+        Outcome { output, profiles: path.exists().then(|| profile(&path)).into_iter().collect() }
+    }
+
+    /// Every policy leaves what is seen from outside as it is. What they wrote, by policy.
+    fn behaves(&self) -> BTreeMap<&'static str, Vec<Value>> {
+        let plain = self.plain();
+        let run = self.within_run("adaptive");
+        assert_same(&run.output, &plain, &format!("{} in fastinst run", self.program.display()));
+        POLICIES.into_iter().map(|policy| (policy, self.behaves_as(&plain, policy, |_| ()))).collect()
+    }
+
+    fn behaves_as(&self, plain: &Output, policy: &str, prepare: impl FnOnce(&mut Command)) -> Vec<Value> {
+        let outcome = self.under(policy, prepare);
+        assert_same(&outcome.output, plain, &format!("{} {:?} under {policy}", self.program.display(), self.args));
+        outcome.profiles
+    }
+
+    /// Besides, the exact policies agree with the independent counter about its one process.
+    fn counts(&self) {
+        let profiles = self.behaves();
+        let args: Vec<&OsStr> = self.args.iter().map(AsRef::as_ref).collect();
+        let truth = counted(&self.program, &args);
+        assert!(!truth.is_empty());
+        for policy in ["exact", "count"] {
+            assert_eq!(profiles[policy].len(), 1, "{policy}");
+            assert_eq!(exact_calls(&profiles[policy][0]), truth, "{} under {policy}", self.program.display());
+        }
+    }
+}
+
+fn assert_same(output: &Output, plain: &Output, what: &str) {
+    let seen = |output: &Output| (text(&output.stdout), text(&output.stderr), output.status);
+    assert_eq!(seen(output), seen(plain), "{what}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that may hang: then it is killed, and the test fails.
+fn patiently(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    finished(child.unwrap_or_else(|error| panic!("{command:?}: {error}")), &format!("{command:?}"))
+}
+
+/// Waits for the end of a child, and of what it prints.
+fn finished(mut child: Child, what: &str) -> Output {
+    fn all(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.read_to_end(&mut bytes).unwrap();
+            bytes
+        })
+    }
+    let (stdout, stderr) = (all(child.stdout.take().unwrap()), all(child.stderr.take().unwrap()));
+    let end = Instant::now() + PATIENCE;
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > end => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("it hangs: {what}");
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// The calls of the functions of that name in all profiles together, whatever library and whatever copy.
+fn all_calls(profiles: &[Value], name: &str) -> f64 {
+    let functions = profiles.iter().flat_map(|profile| profile["functions"].as_array().unwrap());
+    let named = functions.filter(|function| function["name"] == name);
+    named.fold(0.0, |sum, function| sum + function["calls"]["value"].as_f64().unwrap())
+}
+
+/// The calls of that function in each profile, in order of size.
+fn each_calls(profiles: &[Value], name: &str) -> Vec<f64> {
+    let mut calls: Vec<f64> = profiles.iter().map(|profile| all_calls(std::slice::from_ref(profile), name)).collect();
+    calls.sort_by(f64::total_cmp);
+    calls
+}
+
+// How processes begin.
+
+#[test]
+fn children_that_are_launched_in_any_way_have_profiles_of_their_own() {
+    let Some(trial) = Trial::of("launches.c", &["-O2"]) else { return };
+    let profiles = trial.behaves();
+    for policy in ["exact", "count"] {
+        // Fifty by vfork and exec, ten by posix_spawn, ten by a shell; the parent's calls, and those under vfork, are its own.
+        let leaves = each_calls(&profiles[policy], "leaf");
+        assert_eq!(leaves, [&[10.0; 70][..], &[100.0 + 100.0 + 10.0 + 5.0]].concat(), "{policy}");
+    }
+}
+
+#[test]
+fn every_image_that_a_process_becomes_by_exec_has_a_profile() {
+    let Some(trial) = Trial::of("launches.c", &["-O2"]) else { return };
+    let trial = trial.told(&["chain", "3"]);
+    let profiles = trial.behaves();
+    for policy in ["exact", "count"] {
+        assert_eq!(all_calls(&profiles[policy], "leaf"), 400.0, "{policy}");
+    }
+}
+
+#[test]
+fn forks_in_several_threads_at_once_are_counted_exactly() {
+    let Some(trial) = Trial::of("offspring.c", &["-O2"]) else { return };
+    let profiles = trial.behaves();
+    for policy in ["exact", "count"] {
+        let mut leaves = each_calls(&profiles[policy], "leaf");
+        assert_eq!(leaves.pop(), Some(400_000.0 + 4.0 * 10.0 * 100.0), "{policy}: the parent's");
+        assert_eq!(leaves, [1000.0; 40], "{policy}: the children's");
+    }
+}
+
+#[test]
+fn nobody_but_the_program_itself_is_profiled_if_none_shall_follow() {
+    let Some(trial) = Trial::of("launches.c", &["-O2"]) else { return };
+    let plain = trial.plain();
+    let profiles = trial.behaves_as(&plain, "exact", |command| {
+        command.env("FASTINST_FOLLOW", "none");
+    });
+    assert_eq!(each_calls(&profiles, "leaf"), [215.0]);
+    let path = trial.to.join("followed.json");
+    let mut command = fastinst();
+    command.args(["run", "--follow", "none", "--policy", "exact", "--format", "json", "-o"]).arg(&path).arg(&trial.program);
+    assert_same(&patiently(&mut command), &plain, "run --follow none");
+    assert_eq!(calls(&profile(&path), "leaf"), 215.0);
+}
+
+// How processes end.
+
+#[test]
+fn every_ending_is_the_programs_own_and_leaves_a_profile() {
+    let Some(trial) = Trial::of("endings.c", &["-O2"]) else { return };
+    let endings =
+        [("return", 1000.0), ("exit", 1000.0), ("_exit", 1000.0), ("quick", 1010.0), ("atexit", 1010.0), ("caught", 1001.0)];
+    for (how, leaves) in endings {
+        let trial = Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let profiles = trial.behaves();
+        for policy in ["exact", "count"] {
+            // What quick_exit runs, it runs after its door.
+            let least = if how == "quick" { 1000.0 } else { leaves };
+            let found = each_calls(&profiles[policy], "leaf");
+            assert!(matches!(found[..], [calls] if (least..=leaves).contains(&calls)), "{how} under {policy}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_process_outlives_its_main_thread() {
+    let Some(trial) = Trial::of("endings.c", &["-O2"]) else { return };
+    let profiles = trial.told(&["thread"]).behaves();
+    assert_eq!((each_calls(&profiles["exact"], "leaf"), each_calls(&profiles["count"], "leaf")), (vec![1001.0], vec![1001.0]));
+}
+
+#[test]
+fn deaths_by_signals_pass_and_a_snapshot_remains() {
+    let Some(trial) = Trial::of("endings.c", &["-O2"]) else { return };
+    for (how, signal) in [("abort", libc::SIGABRT), ("kill", libc::SIGKILL), ("fault", libc::SIGSEGV), ("term", libc::SIGTERM)] {
+        let trial = Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let plain = trial.plain();
+        assert_eq!(plain.status.signal(), Some(signal));
+        for policy in POLICIES {
+            trial.behaves_as(&plain, policy, |_| ());
+        }
+        let run = trial.within_run("exact");
+        assert_eq!((&run.output.stdout, run.output.status.signal()), (&plain.stdout, Some(signal)), "{:?}", run.output);
+        // With time for some snapshots.
+        let trial = trial.told(&[how, "slowly"]);
+        for policy in ["exact", "count"] {
+            let profiles = trial.behaves_as(&plain, policy, |command| {
+                command.env("FASTINST_INTERVAL", "20ms");
+            });
+            assert_eq!(each_calls(&profiles, "leaf"), [1000.0], "{how} under {policy}");
+        }
+    }
+}
+
+#[test]
+fn statuses_input_and_signals_pass_through_run() {
+    let Some(trial) = Trial::of("reader.c", &["-O2"]) else { return };
+    let command = |args: &[&str]| {
+        let mut command = fastinst();
+        command.args(["run", "-o"]).arg(trial.to.join("passed")).arg(&trial.program).args(args);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    };
+    for status in [0, 1, 2, 77, 126, 127, 128, 255] {
+        assert_eq!(patiently(&mut command(&["end", &status.to_string()])).status.code(), Some(status));
+    }
+    let mut child = command(&[]).spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let typist = std::thread::spawn(move || stdin.write_all(&b"one word\n".repeat(20_000)));
+    let output = finished(child, "reader");
+    typist.join().unwrap().unwrap();
+    assert!(output.stdout == b"ONE WORD\n".repeat(20_000), "{}", output.stdout.len());
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+        let mut child = command(&["wait"]).spawn().unwrap();
+        let mut stdout = child.stdout.take().unwrap();
+        let mut ready = [0; 6];
+        stdout.read_exact(&mut ready).unwrap();
+        run(Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()));
+        child.stdout = Some(stdout);
+        let output = finished(child, "waiting reader");
+        assert_eq!((text(&output.stdout), output.status.code()), (format!("got {signal}\n"), Some(40 + signal)));
+    }
+}
+
+// What is there before us and after us.
+
+#[test]
+fn constructors_and_destructors_are_counted_exactly() {
+    for flags in ["-O0", "-O2"] {
+        let Some(library) = Trial::of("early.cc", &[flags, "-shared", "-fPIC"]) else { return };
+        let library = library.program.with_file_name("libearly.so");
+        std::fs::rename(library.with_file_name("early"), &library).unwrap();
+        let Some(trial) = Trial::of("early.cc", &[flags, "-DMAIN", library.to_str().unwrap()]) else { return };
+        let profiles = trial.behaves();
+        for policy in ["exact", "count"] {
+            // Two objects, one of them static in main.
+            assert_eq!(each_calls(&profiles[policy], "program_leaf"), [100.0 + 2.0 * 500.0 + 400.0], "{policy}");
+            // The library goes after us, or before: its own destructors may or may not be seen.
+            let found = all_calls(&profiles[policy], "library_leaf");
+            assert!([1300.0, 1600.0].contains(&found), "{flags} {policy}: {found}");
+        }
+    }
+}
+
+#[test]
+fn another_preloaded_library_with_probes_is_lived_with() {
+    let Some(library) = Trial::of("early.cc", &["-O2", "-shared", "-fPIC"]) else { return };
+    let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
+    for ours_first in [true, false] {
+        let mut names = [support::library().display().to_string(), library.program.display().to_string()];
+        if !ours_first {
+            names.reverse();
+        }
+        let plain = patiently(clean(Command::new(&trial.program)).env("LD_PRELOAD", &library.program));
+        for policy in POLICIES {
+            let profiles = trial.behaves_as(&plain, policy, |command| {
+                command.env("LD_PRELOAD", names.join(":"));
+            });
+            if policy == "exact" || policy == "count" {
+                assert_eq!(all_calls(&profiles, "leaf"), 200_000.0, "{policy}");
+                let found = all_calls(&profiles, "library_leaf");
+                assert!([300.0, 600.0].contains(&found), "{policy}, ours first {ours_first}: {found}");
+            }
+        }
+        // And with the command, which keeps it.
+        let mut command = fastinst();
+        command.args(["run", "-o"]).arg(trial.to.join("kept")).arg(&trial.program).env("LD_PRELOAD", &library.program);
+        let output = patiently(&mut command);
+        assert!(text(&output.stdout).contains("destroyed"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_program_with_hooks_of_its_own_is_left_alone() {
+    let Some(trial) = Trial::of("own.c", &["-O1"]) else { return };
+    let plain = trial.plain();
+    assert_eq!(text(&plain.stdout), "1001 1000\n");
+    for policy in POLICIES {
+        trial.behaves_as(&plain, policy, |_| ());
+    }
+    let output = trial.within_run("exact").output;
+    assert_eq!((text(&output.stdout), output.status.code()), (text(&plain.stdout), Some(0)));
+}
+
+// Libraries.
+
+#[test]
+fn libraries_that_two_threads_load_and_unload_as_fast_as_they_can_are_counted_exactly() {
+    let Some(first) = Trial::of("plugin.c", &["-O2", "-shared", "-fPIC"]) else { return };
+    let Some(second) = Trial::of("plugin.c", &["-O0", "-shared", "-fPIC"]) else { return };
+    let Some(trial) = Trial::of("shelf.c", &["-O2"]) else { return };
+    let trial = trial.told(&[&first.program, &second.program]);
+    let plain = trial.plain();
+    assert_eq!(text(&plain.stdout), "757500 757500\n");
+    let profiles = trial.behaves();
+    for policy in ["exact", "count"] {
+        assert_eq!(all_calls(&profiles[policy], "leaf"), 600_000.0, "{policy}");
+        assert_eq!(all_calls(&profiles[policy], "plugged"), 30_000.0, "{policy}");
+        assert_eq!(all_calls(&profiles[policy], "plugin"), 300.0, "{policy}");
+    }
+}
+
+#[test]
+fn copies_of_a_template_in_libraries_are_counted_as_the_loader_chose_them() {
+    let Some(first) = Trial::of("copies.cc", &["-O2", "-shared", "-fPIC", "-DPART=1"]) else { return };
+    let Some(second) = Trial::of("copies.cc", &["-O0", "-shared", "-fPIC", "-DPART=2"]) else { return };
+    let libraries = [first.program.to_str().unwrap(), second.program.to_str().unwrap()];
+    let rpath = libraries.map(|library| format!("-Wl,-rpath,{}", Path::new(library).parent().unwrap().display()));
+    let libraries = ["first", "second"].into_iter().zip(libraries).map(|(name, library)| {
+        let named = Path::new(library).with_file_name(format!("lib{name}.so"));
+        std::fs::rename(library, &named).unwrap();
+        named.display().to_string()
+    });
+    let libraries: Vec<String> = libraries.collect();
+    let flags = ["-O2", "-DPART=0", &libraries[0], &libraries[1], &rpath[0], &rpath[1]];
+    let Some(trial) = Trial::of("copies.cc", &flags) else { return };
+    let profiles = trial.behaves();
+    for policy in ["exact", "count"] {
+        assert_eq!(all_calls(&profiles[policy], "Sum<long>::add"), 500.0 + 1000.0 + 2000.0, "{policy}");
+        assert_eq!(all_calls(&profiles[policy], "Sum<double>::add"), 2000.0, "{policy}");
+    }
+}
+
+// Threads.
+
+#[test]
+fn thousands_of_threads_on_the_smallest_stacks_are_counted_exactly() {
+    let Some(trial) = Trial::of("crowd.c", &["-O2"]) else { return };
+    trial.counts();
+}
+
+#[test]
+fn the_last_words_of_threads_are_counted_exactly() {
+    for flags in ["-O0", "-O2"] {
+        let Some(trial) = Trial::of("farewells.cc", &[flags]) else { return };
+        let profiles = trial.behaves();
+        for policy in ["exact", "count"] {
+            let leaves = each_calls(&profiles[policy], "leaf");
+            assert_eq!(leaves, [300.0 * (20.0 + 5.0 + 3.0) + 7.0], "{flags} {policy}");
+        }
+    }
+}
+
+#[test]
+fn a_change_of_identity_reaches_all_threads() {
+    let Some(trial) = Trial::of("owners.c", &["-O2"]) else { return };
+    trial.counts();
+}
+
+// Stacks.
+
+#[test]
+fn frames_of_every_shape_are_counted_exactly_by_every_compiler() {
+    for compiler in ["gcc", "clang"] {
+        for flags in ["-O0", "-O1", "-O2", "-O3"] {
+            let Some(trial) = Trial::with(compiler, "frames.c", &[flags]) else { return };
+            trial.counts();
+        }
+    }
+}
+
+#[test]
+fn long_jumps_over_probed_frames_are_counted_exactly() {
+    for compiler in ["gcc", "clang"] {
+        for flags in ["-O0", "-O2"] {
+            let Some(trial) = Trial::with(compiler, "jumps.c", &[flags]) else { return };
+            trial.counts();
+        }
+    }
+}
+
+#[test]
+fn coroutines_are_counted_exactly() {
+    for flags in ["-O0", "-O2"] {
+        let Some(trial) = Trial::of("contexts.c", &[flags]) else { return };
+        trial.counts();
+    }
+}
+
+// Signals.
+
+#[test]
+fn handlers_on_other_stacks_are_counted_exactly() {
+    for flags in ["-O0", "-O2"] {
+        let Some(trial) = Trial::of("alarms.c", &[flags]) else { return };
+        let tally = trial.to.join("tally");
+        let trial = trial.told(&[&tally]);
+        let plain = trial.plain();
+        for policy in POLICIES {
+            let profiles = trial.behaves_as(&plain, policy, |_| ());
+            let handled: f64 = std::fs::read_to_string(&tally).unwrap().trim().parse().unwrap();
+            if policy == "exact" || policy == "count" {
+                assert_eq!(all_calls(&profiles, "leaf"), 1_000_000.0, "{flags} {policy}");
+                assert_eq!(all_calls(&profiles, "handler"), handled, "{flags} {policy}");
+                assert_eq!(all_calls(&profiles, "told"), 3.0 * handled, "{flags} {policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stack_that_is_used_up_is_the_programs_own_matter() {
+    let Some(trial) = Trial::of("alarms.c", &["-O1"]) else { return };
+    let profiles = trial.told(&["overflow"]).behaves();
+    assert_eq!(each_calls(&profiles["exact"], "give_up"), [1.0]);
+}
+
+#[test]
+fn threads_that_block_every_signal_are_switched_safely() {
+    for flags in ["-O0", "-O2"] {
+        let Some(trial) = Trial::of("masked.c", &[flags]) else { return };
+        trial.counts();
+        let plain = trial.plain();
+        trial.behaves_as(&plain, "paper", |command| {
+            command.env("FASTINST_EPOCH", "1ms").env("FASTINST_SAMPLES", "1");
+        });
+    }
+}
+
+// Walls.
+
+#[test]
+fn a_filter_of_system_calls_does_not_stop_the_program() {
+    let Some(trial) = Trial::of("sandbox.c", &["-O2"]) else { return };
+    let program = trial.program.to_str().unwrap().to_owned();
+    for args in [&["before", &program][..], &["barrier"], &["strict"]] {
+        let trial = Trial { program: trial.program.clone(), args: args.iter().map(Into::into).collect(), to: trial.to.clone() };
+        let plain = trial.plain();
+        assert_eq!(plain.status.code(), Some(3), "{plain:?}");
+        for policy in POLICIES {
+            let outcome = trial.under(policy, |_| ());
+            let complaints = text(&outcome.output.stderr);
+            assert_eq!((&outcome.output.stdout, outcome.output.status), (&plain.stdout, plain.status), "{args:?} {policy}");
+            // Nothing can be written from within the strict one.
+            assert!(complaints.lines().count() <= usize::from(args == ["strict"]), "{args:?} {policy}: {complaints}");
+            if args != ["strict"] && (policy == "exact" || policy == "count") {
+                let leaves = all_calls(&outcome.profiles, "leaf");
+                assert_eq!(leaves, 250_000.0, "{args:?} {policy}");
+            }
+        }
+    }
+}
+
+#[test]
+fn namespaces_are_left_and_entered_as_if_the_agent_were_not_there() {
+    let Some(trial) = Trial::of("namespaces.c", &["-O2"]) else { return };
+    trial.counts();
+}
+
+#[test]
+fn descriptors_are_the_programs_own() {
+    let Some(trial) = Trial::of("descriptors.c", &["-O2"]) else { return };
+    trial.counts();
+}
+
+#[test]
+fn what_we_have_to_say_never_gets_into_the_programs_files() {
+    let Some(trial) = Trial::of("descriptors.c", &["-O2"]) else { return };
+    for (key, value) in [("FASTINST_OUTPUT", "/nowhere/at/all"), ("FASTINST_POLICY", "best"), ("FASTINST_OUTPUT", "/dev/full")] {
+        for closed in ["2>&-", "<&- 2>&-", "<&- >&- 2>&-"] {
+            let file = trial.to.join("file");
+            let shell = |command: &mut Command| {
+                let _ = std::fs::remove_file(&file);
+                let output =
+                    patiently(command.arg("-c").arg(format!("exec \"$0\" \"$1\" {closed}")).arg(&trial.program).arg(&file));
+                (output.status, text(&output.stdout), std::fs::read_to_string(&file).unwrap())
+            };
+            let plain = shell(&mut clean(Command::new("/bin/sh")));
+            let with = shell(preloaded(Path::new("/bin/sh"), "exact", &trial.to.join("p.%p")).env(key, value));
+            assert_eq!(with, plain, "{key}={value} {closed}");
+        }
+    }
+}
+
+#[test]
+fn closed_streams_and_full_disks_are_lived_with() {
+    let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
+    for redirection in ["<&-", ">&-", "2>&-", "<&- >&- 2>&-", ">/dev/full", "2>/dev/full"] {
+        let shell = ["-c", &format!("exec \"$0\" {redirection}")];
+        let plain = patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program));
+        for policy in ["exact", "adaptive"] {
+            let path = trial.to.join("p.json");
+            let _ = std::fs::remove_file(&path);
+            let with = patiently(preloaded(Path::new("/bin/sh"), policy, &path).args(shell).arg(&trial.program));
+            assert_same(&with, &plain, redirection);
+            assert!(calls(&profile(&path), "leaf") > 0.0, "{redirection}");
+        }
+    }
+}
+
+#[test]
+fn hardly_any_address_space_is_lived_with() {
+    let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
+    for kilobytes in [20_000, 40_000, 100_000, 250_000] {
+        let shell = ["-c", &format!("ulimit -v {kilobytes}; exec \"$0\"")];
+        let plain = patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program));
+        assert_eq!(plain.status.code(), Some(7), "{kilobytes}");
+        for policy in ["exact", "adaptive"] {
+            let path = trial.to.join("p.json");
+            let with = patiently(preloaded(Path::new("/bin/sh"), policy, &path).args(shell).arg(&trial.program));
+            let complaints = text(&with.stderr);
+            assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{kilobytes} {policy}: {complaints}");
+            assert!(complaints.lines().count() <= 1, "{kilobytes} {policy}: {complaints}");
+        }
+    }
+}
+
+#[test]
+fn addresses_that_are_not_random_are_counted_exactly() {
+    let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
+    if !has("setarch") {
+        return;
+    }
+    let truth = counted(&trial.program, &[]);
+    let plain = trial.plain();
+    for policy in POLICIES {
+        let path = trial.to.join(policy);
+        let with = patiently(preloaded(Path::new("setarch"), policy, &path).arg("-R").arg(&trial.program));
+        assert_same(&with, &plain, policy);
+        if policy == "exact" || policy == "count" {
+            assert_eq!(exact_calls(&profile(&path)), truth, "{policy}");
+        }
+    }
+}
+
+// Compilers, and what they bring along.
+
+#[test]
+fn what_clang_compiles_is_counted_exactly() {
+    for flags in [&["-O0"][..], &["-O1"], &["-O2"], &["-O3"], &["-Os"], &["-O2", "-fno-plt"], &["-O2", "-no-pie", "-fno-pie"]] {
+        let Some(trial) = Trial::with("clang", "calls.c", flags) else { return };
+        trial.counts();
+    }
+    for flags in ["-O0", "-O2"] {
+        let Some(trial) = Trial::with("clang++", "objects.cc", &[flags]) else { return };
+        trial.counts();
+    }
+}
+
+#[test]
+fn what_is_stripped_sectioned_hidden_or_hardened_is_counted_exactly() {
+    for flags in [
+        &["-O2", "-s"][..],
+        &["-O2", "-ffunction-sections", "-Wl,--gc-sections", "-fvisibility=hidden"],
+        &["-O2", "-D_FORTIFY_SOURCE=2", "-fstack-protector-all", "-fstack-clash-protection", "-Wl,-z,relro,-z,now"],
+        &["-O3", "-flto", "-fno-plt", "-march=native"],
+        &["-O0", "-no-pie", "-fno-pie", "-fno-plt"],
+    ] {
+        let Some(trial) = Trial::of("frames.c", flags) else { return };
+        trial.counts();
+    }
+}
+
+#[test]
+fn hooks_that_are_called_through_a_register_do_no_harm() {
+    let Some(trial) = Trial::of("frames.c", &["-O2", "-mcmodel=large"]) else { return };
+    let plain = trial.plain();
+    for policy in POLICIES {
+        trial.behaves_as(&plain, policy, |_| ());
+    }
+}
+
+#[test]
+fn sanitized_programs_are_lived_with() {
+    let flags: [(&str, &[&str]); 4] = [
+        ("gcc", &["-O1", "-fsanitize=address", "-static-libasan"]),
+        ("gcc", &["-O1", "-fsanitize=undefined"]),
+        ("clang", &["-O1", "-fsanitize=address"]),
+        ("clang", &["-O1", "-fsanitize=undefined"]),
+    ];
+    for (compiler, flags) in flags {
+        let Some(trial) = Trial::with(compiler, "callers.c", flags) else { return };
+        trial.counts();
+    }
+}
+
+#[test]
+fn a_sanitizer_that_wants_to_come_first_may() {
+    let Some(trial) = Trial::of("callers.c", &["-O1", "-fsanitize=address"]) else { return };
+    let plain = trial.plain();
+    let asan = text(&run(Command::new("gcc").arg("-print-file-name=libasan.so")).stdout);
+    let both = format!("{}:{}", asan.trim(), library().display());
+    for policy in POLICIES {
+        let profiles = trial.behaves_as(&plain, policy, |command| {
+            command.env("LD_PRELOAD", &both).env("ASAN_OPTIONS", "detect_leaks=0");
+        });
+        if policy == "exact" || policy == "count" {
+            assert_eq!(all_calls(&profiles, "leaf"), 20_000.0, "{policy}");
+        }
+    }
+    // The command sees to it by itself.
+    let run = trial.within_run("exact");
+    assert_same(&run.output, &plain, "fastinst run");
+    assert_eq!(all_calls(&run.profiles, "leaf"), 20_000.0);
+}
+
+#[test]
+fn another_allocator_is_lived_with() {
+    let found = ["/usr/lib/x86_64-linux-gnu/libjemalloc.so.2", "/usr/lib/libjemalloc.so.2", "/usr/lib64/libjemalloc.so.2"];
+    let Some(jemalloc) = found.into_iter().find(|path| Path::new(path).is_file()) else {
+        println!("SKIPPED: jemalloc is not installed");
+        return;
+    };
+    for (source, name, leaves) in [("threads.c", "leaf", 800.0 * 501.0), ("objects.cc", "deep", 120_000.0)] {
+        let Some(trial) = Trial::of(source, &["-O2"]) else { return };
+        let plain = trial.plain();
+        for policy in POLICIES {
+            for preload in [format!("{jemalloc}:{}", library().display()), format!("{}:{jemalloc}", library().display())] {
+                let profiles = trial.behaves_as(&plain, policy, |command| {
+                    command.env("LD_PRELOAD", &preload);
+                });
+                if (policy == "exact" || policy == "count") && source == "threads.c" {
+                    assert_eq!(all_calls(&profiles, name), leaves, "{policy} {preload}");
+                }
+            }
+        }
+    }
+}
