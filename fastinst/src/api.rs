@@ -128,7 +128,7 @@ impl Session {
         if !guest::is_running() {
             let mut garden = plant::garden();
             let first = sites::count();
-            garden.plant_all(&self.policy, first > 0);
+            garden.plant_all(&self.policy, first > 0, None);
             for site in (first..sites::count()).filter_map(sites::get) {
                 site.attached.store(true, Release);
                 let _ = site.call.set(Switch::Off);

@@ -254,34 +254,43 @@ fn deaths_by_signals_pass_and_a_snapshot_remains() {
     }
 }
 
+/// `fastinst run` around the program, with its three streams in our hands.
+fn wrapped(trial: &Trial, args: &[&str]) -> Command {
+    let mut command = fastinst();
+    command.args(["run", "-o"]).arg(trial.to.join("wrapped")).arg(&trial.program).args(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 #[test]
-fn statuses_input_and_signals_pass_through_run() {
+fn statuses_and_input_pass_through_run() {
     let Some(trial) = Trial::of("reader.c", &["-O2"]) else { return };
-    let command = |args: &[&str]| {
-        let mut command = fastinst();
-        command.args(["run", "-o"]).arg(trial.to.join("passed")).arg(&trial.program).args(args);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
-    };
     for status in [0, 1, 2, 77, 126, 127, 128, 255] {
-        assert_eq!(patiently(&mut command(&["end", &status.to_string()])).status.code(), Some(status));
+        assert_eq!(patiently(&mut wrapped(&trial, &["end", &status.to_string()])).status.code(), Some(status));
     }
-    let mut child = command(&[]).spawn().unwrap();
+    let mut child = wrapped(&trial, &[]).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let typist = std::thread::spawn(move || stdin.write_all(&b"one word\n".repeat(20_000)));
     let output = finished(child, "reader");
     typist.join().unwrap().unwrap();
     assert!(output.stdout == b"ONE WORD\n".repeat(20_000), "{}", output.stdout.len());
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
-        let mut child = command(&["wait"]).spawn().unwrap();
+}
+
+#[test]
+fn signals_that_are_sent_to_run_alone_reach_the_program() {
+    let Some(trial) = Trial::of("reader.c", &["-O2"]) else { return };
+    let signals = [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR2, libc::SIGINT];
+    let seen = signals.map(|signal| {
+        let mut child = wrapped(&trial, &["wait"]).spawn().unwrap();
         let mut stdout = child.stdout.take().unwrap();
         let mut ready = [0; 6];
         stdout.read_exact(&mut ready).unwrap();
         run(Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()));
         child.stdout = Some(stdout);
         let output = finished(child, "waiting reader");
-        assert_eq!((text(&output.stdout), output.status.code()), (format!("got {signal}\n"), Some(40 + signal)));
-    }
+        (text(&output.stdout), output.status.code())
+    });
+    assert_eq!(seen, signals.map(|signal| (format!("got {signal}\n"), Some(40 + signal))));
 }
 
 // What is there before us and after us.
@@ -624,11 +633,12 @@ fn hooks_that_are_called_through_a_register_do_no_harm() {
 
 #[test]
 fn sanitized_programs_are_lived_with() {
-    let flags: [(&str, &[&str]); 4] = [
+    let flags: [(&str, &[&str]); 5] = [
         ("gcc", &["-O1", "-fsanitize=address", "-static-libasan"]),
         ("gcc", &["-O1", "-fsanitize=undefined"]),
         ("clang", &["-O1", "-fsanitize=address"]),
         ("clang", &["-O1", "-fsanitize=undefined"]),
+        ("clang", &["-O1", "-fsanitize=thread"]),
     ];
     for (compiler, flags) in flags {
         let Some(trial) = Trial::with(compiler, "callers.c", flags) else { return };

@@ -218,6 +218,10 @@ fn launch(args: &Args, program: &Path, library: &Path, folder: &Path) -> Result<
     let mut command = Command::new(program);
     command.arg0(&args.program[0]).args(&args.program[1..]);
     let mut preload = library.as_os_str().to_owned();
+    // A sanitizer's runtime insists on coming first.
+    if let Some(runtime) = sanitizer(program) {
+        preload = [OsStr::new(&runtime), OsStr::new(":"), &preload].into_iter().collect();
+    }
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preload.push(":");
         preload.push(others);
@@ -256,6 +260,12 @@ fn launch(args: &Args, program: &Path, library: &Path, folder: &Path) -> Result<
     attend(child)
 }
 
+/// The runtime of a sanitizer that the program names among its libraries.
+fn sanitizer(program: &Path) -> Option<String> {
+    let libraries = Module::of_file(program).ok()?.libraries();
+    libraries.into_iter().find(|name| name.starts_with("lib") && name.contains("san.so"))
+}
+
 /// Whether the program's process will understand the environment: what it would complain of is told here.
 fn check(command: &Command) -> Result<(), Failure> {
     let vars = command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
@@ -268,20 +278,23 @@ static CHILD: AtomicI32 = AtomicI32::new(0);
 /// Waits for the program, and passes on what is sent to us alone. What the terminal sends goes to both, and is the program's matter.
 fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
     CHILD.store(child.id() as i32, Ordering::Relaxed);
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        set_handler(signal, libc::SIG_IGN);
-    }
-    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT, libc::SIGWINCH] {
-        set_handler(signal, pass_on as extern "C" fn(i32) as usize);
+    for signal in
+        [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT, libc::SIGWINCH]
+    {
+        set_handler(signal, pass_on as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize);
     }
     Ok(child.wait()?)
 }
 
-extern "C" fn pass_on(signal: i32) {
-    // SAFETY: (1) kill may be called in a handler.
+extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
+    // SAFETY: (1) what the kernel hands to a handler; (2) kill may be called in one.
     #[allow(unsafe_code)]
     unsafe {
-        libc::kill(CHILD.load(Ordering::Relaxed), signal);
+        // A key of the terminal, or its window: the kernel has told the program, too.
+        let by_terminal = (*info).si_code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
+        if !by_terminal {
+            libc::kill(CHILD.load(Ordering::Relaxed), signal);
+        }
     }
 }
 
@@ -291,7 +304,7 @@ fn set_handler(signal: i32, handler: usize) {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler;
-        action.sa_flags = libc::SA_RESTART;
+        action.sa_flags = libc::SA_RESTART | if handler == libc::SIG_DFL { 0 } else { libc::SA_SIGINFO };
         libc::sigaction(signal, &raw const action, std::ptr::null_mut());
     }
 }

@@ -213,6 +213,15 @@ impl<'b> Image<'b> {
         self.segments.iter().any(|segment| segment.p_type == PT_INTERP)
     }
 
+    /// The libraries that it names.
+    pub(crate) fn libraries(&self) -> Vec<&'b str> {
+        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
+        let dynamic = Dynamic::parse(self.bytes, &self.segments, ctx).ok().flatten();
+        let (Some(dynamic), Some(tables)) = (dynamic, &self.dynamic) else { return Vec::new() };
+        let needed = dynamic.dyns.iter().filter(|entry| entry.d_tag == goblin::elf::dynamic::DT_NEEDED);
+        needed.filter_map(|entry| tables.names.get(entry.d_val as usize)).collect()
+    }
+
     /// Whether it names libraries: one that does is loaded by the loader.
     fn needs_libraries(&self) -> bool {
         let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);

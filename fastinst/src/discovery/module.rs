@@ -102,10 +102,15 @@ impl Module {
         })
     }
 
-    /// The file's contents. Of the running program also when it was deleted meanwhile.
+    /// The file's contents. Of the running program also when it was deleted meanwhile, and by a thread's own way: that of the process
+    /// is closed when its first thread has ended.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
         let of_program = || {
-            if self.is_loaded && self.is_program() { Contents::of(Path::new("/proc/self/exe")) } else { Contents::of(&self.path) }
+            if self.is_loaded && self.is_program() {
+                Contents::of(Path::new("/proc/thread-self/exe"))
+            } else {
+                Contents::of(&self.path)
+            }
         };
         let contents = if self.is_loaded { of_program() } else { Contents::of(&self.path) };
         contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
@@ -133,6 +138,12 @@ impl Module {
         lines.map(|line| String::from_utf8_lossy(line).into_owned()).collect()
     }
 
+    /// The libraries that it names.
+    pub fn libraries(&self) -> Vec<String> {
+        let names = |contents: &Contents| Some(Image::parse(contents).ok()?.libraries().into_iter().map(str::to_owned).collect());
+        self.contents().ok().and_then(|contents| names(&contents)).unwrap_or_default()
+    }
+
     /// Its build id, in hexadecimal digits; empty if it has none.
     pub fn build_id(&self) -> String {
         let id = self.contents().ok().and_then(|contents| Image::parse(&contents).ok()?.build_id());
@@ -158,7 +169,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, modules:
     let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
     let path = match name.to_bytes() {
         // The program itself.
-        b"" if modules.is_empty() => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/self/exe")),
+        b"" if modules.is_empty() => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/thread-self/exe")),
         b"" | b"linux-vdso.so.1" | b"linux-gate.so.1" => return 0,
         name => PathBuf::from(OsStr::from_bytes(name)),
     };

@@ -35,8 +35,6 @@ const LEAVE: u32 = 2;
 const LOOKING: u64 = 250;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
-/// Between two looks for modules that nobody has announced.
-const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// An entry behind which so many were filled is not filled any more.
 const ABANDONED: u64 = RING_COUNT as u64 / 2;
 /// No tick comes sooner after another.
@@ -49,6 +47,9 @@ pub(crate) fn call() {
     CALLS.fetch_add(1, Release);
     wake(&CALLS);
 }
+
+/// How long the agent's thread has to begin.
+const ARRIVAL: Duration = Duration::from_secs(1);
 
 /// Whether there is one.
 pub(crate) fn is_there() -> bool {
@@ -87,9 +88,15 @@ fn ask(wish: u32) {
 
 fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + patience;
+    let mut looks = 0;
     while !done() {
         if Instant::now() > end {
             return false;
+        }
+        looks += 1;
+        if looks < 20 {
+            wordpatch::os::threads::give_way();
+            continue;
         }
         // SAFETY-free and short: the agent answers within a few hundred microseconds.
         std::thread::sleep(Duration::from_micros(50));
@@ -119,7 +126,10 @@ pub(crate) fn start(make: impl FnOnce() -> Agent + Send + 'static) -> std::io::R
     if thread.is_err() {
         THREAD.store(0, Release);
     }
-    thread.map(drop)
+    thread?;
+    // Until it runs: whatever the program does next (a filter of system calls, a namespace) must not meet half a thread.
+    await_until(ARRIVAL, || THREAD.load(Acquire) != u32::MAX);
+    Ok(())
 }
 
 /// The agent's own state.
@@ -131,7 +141,6 @@ pub(crate) struct Agent {
     started: measure::Instants,
     cpu: Duration,
     written: Instant,
-    looked: Instant,
     samples: u64,
     names: Names,
     /// Nanoseconds since 1970.
@@ -161,7 +170,6 @@ impl Agent {
             started: measure::Instants::now(),
             cpu: process_time(),
             written: Instant::now(),
-            looked: Instant::now(),
             samples: 0,
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
@@ -247,9 +255,7 @@ impl Agent {
 
     fn look_for_modules(&mut self) {
         let news = guest::take_new_functions() | guest::take_lessons();
-        // Some hooks are always called without a site, by conditional jumps for instance: looking is for news, and now and then.
-        let due = guest::is_loading() || self.looked.elapsed() >= LOOK_AGAIN;
-        let modules = due && guest::take_modules_wanted();
+        let modules = guest::take_modules_wanted();
         if !modules && !news {
             return;
         }
@@ -261,8 +267,7 @@ impl Agent {
         let mut changed: BTreeSet<Id> = (self.functions.len().max(1) as u32..functions::count()).map(Id).collect();
         changed.extend(garden.learn());
         if modules {
-            self.looked = Instant::now();
-            changed.extend(garden.plant_all(guest::policy(), true));
+            changed.extend(garden.plant_all(guest::policy(), true, Some(&guest::take_wanted())));
         }
         self.discover(&changed, &mut garden);
         if modules {

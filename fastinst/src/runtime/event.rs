@@ -33,7 +33,7 @@ const PATIENCE: usize = 20_000;
 
 /// An enter hook was called.
 pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32) {
-    if !guest::is_running() {
+    if !guest::is_running() && !guest::awaken() {
         return;
     }
     let errno = os::errno();
@@ -113,7 +113,7 @@ fn identify(address: u64, site: u32) -> Option<Id> {
         }
         return Some(id);
     }
-    guest::saw_call_without_site();
+    guest::saw_call_without_site(address);
     known(address)
 }
 

@@ -19,7 +19,7 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
@@ -67,9 +67,21 @@ static ENTER: extern "C" fn() = enter;
 #[unsafe(link_section = ".fini_array")]
 static LEAVE: extern "C" fn() = leave;
 
+/// Whether that has happened.
+static ENTERED: AtomicBool = AtomicBool::new(false);
+
+/// A hook was called and nothing runs: by a library whose constructors the loader calls before ours, perhaps. Returns whether it does now.
+#[cold]
+pub(super) fn awaken() -> bool {
+    if !ENTERED.load(Acquire) {
+        enter();
+    }
+    is_running()
+}
+
 /// Called by the loader.
 extern "C" fn enter() {
-    if os::is_privileged() || !is_preloaded() {
+    if ENTERED.swap(true, AcqRel) || os::is_privileged() || !is_preloaded() {
         return;
     }
     let errno = os::errno();
@@ -100,6 +112,7 @@ fn is_preloaded() -> bool {
 }
 
 fn begin() -> Result<(), String> {
+    STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
     let start = Instants::now();
     let config = Config::from_env().map_err(|error| error.to_string())?;
     if !config.enabled {
@@ -114,7 +127,7 @@ fn begin() -> Result<(), String> {
     threads::prepare();
     PROCESS.store(os::threads::process(), Release);
     let mut garden = plant::garden();
-    garden.plant_all(&policy, false);
+    garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
     drop(garden);
     let clock = measure::clock(start);
@@ -122,6 +135,7 @@ fn begin() -> Result<(), String> {
     if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {
         return Ok(());
     }
+    keep_earlier_images();
     // SAFETY: (1) three functions that live as long as the process.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     take_signal();
@@ -216,33 +230,56 @@ pub(super) fn modules_at_start() -> usize {
     MODULES_AT_START.load(Relaxed)
 }
 
-/// A hook was called through the linkage table: by a module that nobody has planted yet. If one was being loaded, its first call waits
-/// for a moment, so that its probes are there before more of it runs.
-pub(super) fn saw_call_without_site() {
-    if !MODULES_WANTED.load(Relaxed) {
-        want_modules();
+/// A hook was called through the linkage table, for a function of a module that nobody has planted yet perhaps. Then this first call
+/// waits for a moment, so that its probes are there before more of the module runs: only what waits is planted, since a module
+/// that runs meanwhile would pass sites that are off.
+pub(super) fn saw_call_without_site(function: u64) {
+    if plant::is_planted(function) {
+        // A conditional jump to a hook, for instance.
+        return;
     }
-    if LOADING.load(Acquire) && agent::is_there() {
-        let scans = SCANS.load(Acquire);
-        want_modules();
-        agent::call();
-        for _ in 0..PATIENCE {
-            if SCANS.load(Acquire) != scans {
-                break;
-            }
-            os::threads::give_way();
+    let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
+    if !expected || !agent::is_there() || !want_module(function) {
+        return;
+    }
+    let scans = SCANS.load(Acquire);
+    agent::call();
+    for _ in 0..PATIENCE {
+        // A scan that was under way has not heard of it.
+        if plant::is_planted(function) || SCANS.load(Acquire) > scans + 1 {
+            break;
         }
+        os::threads::give_way();
     }
+    if !plant::is_planted(function) {
+        DISAPPOINTMENTS.fetch_add(1, Relaxed);
+    }
+}
+
+/// Functions of modules that are to be planted; zero where there is room.
+static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
+/// How often a first call has waited for nothing: for code that the loader knows nothing of.
+static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
+const ENDURED: usize = 16;
+
+/// Asks for the module of a function. Returns whether that was heard.
+fn want_module(function: u64) -> bool {
+    let heard = WANTED.iter().any(|cell| {
+        let known = cell.load(Relaxed);
+        known == function || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
+    });
+    MODULES_WANTED.store(true, Release);
+    heard
+}
+
+/// Takes the functions whose modules are wanted.
+pub(super) fn take_wanted() -> Vec<u64> {
+    WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect()
 }
 
 /// The program is about to load a module.
 pub(super) fn expect_module() {
     LOADING.store(true, Release);
-}
-
-/// Whether the program has begun to load a module.
-pub(super) fn is_loading() -> bool {
-    LOADING.load(Acquire)
 }
 
 /// The agent has looked for modules. Whoever was waiting for one was called from elsewhere, or finds it planted.
@@ -296,7 +333,32 @@ pub(super) fn output_path() -> PathBuf {
             (byte, false) => path.push(byte),
         }
     }
+    match IMAGE.load(Relaxed) {
+        0 => {}
+        image => path.extend_from_slice(format!(".{image}").as_bytes()),
+    }
     guest().directory.join(OsStr::from_bytes(&path))
+}
+
+/// How often this process has become another program, as far as profiles tell.
+static IMAGE: AtomicUsize = AtomicUsize::new(0);
+
+/// A profile of this process that is there already is by a program that it was before it became this one by `exec`. It stays.
+fn keep_earlier_images() {
+    const MOST: usize = 10_000;
+    if !guest().config.output.as_os_str().as_bytes().windows(2).any(|pair| pair == b"%p") {
+        return;
+    }
+    // Files have the time of the latest tick of the kernel's clock.
+    const TICK: Duration = Duration::from_millis(20);
+    let Some(age) = os::threads::process_age() else { return };
+    let is_ours = |path: PathBuf| {
+        let written = std::fs::metadata(path).and_then(|data| data.modified()).ok();
+        written.and_then(|at| at.elapsed().ok()).is_some_and(|elapsed| elapsed <= age + TICK)
+    };
+    while is_ours(output_path()) && IMAGE.load(Relaxed) < MOST {
+        IMAGE.fetch_add(1, Relaxed);
+    }
 }
 
 fn program_name() -> String {
@@ -304,9 +366,22 @@ fn program_name() -> String {
     path.file_name().map_or_else(|| "unknown".to_owned(), |name| name.to_string_lossy().replace('/', "_"))
 }
 
-/// Says one line on standard error, the first time.
+/// What standard error was at the beginning; a program may have closed it, and have got its number for a file of its own.
+static STDERR: OnceLock<Option<(u64, u64)>> = OnceLock::new();
+
+/// What is open there: the device and the number of the file.
+fn identity(descriptor: i32) -> Option<(u64, u64)> {
+    // SAFETY: (1) a record to write to.
+    unsafe {
+        let mut data: libc::stat = std::mem::zeroed();
+        (libc::fstat(descriptor, &raw mut data) == 0).then_some((data.st_dev, data.st_ino))
+    }
+}
+
+/// Says one line on standard error, the first time, if that is still what it was.
 pub(super) fn complain(what: &str) {
-    if !COMPLAINED.swap(true, AcqRel) {
+    let is_the_same = STDERR.get().is_some_and(|known| known.is_some() && *known == identity(libc::STDERR_FILENO));
+    if is_the_same && !COMPLAINED.swap(true, AcqRel) {
         let line = format!("fastinst: {}\n", what.replace('\n', " "));
         // SAFETY: (1) a buffer and its length; what becomes of it is no matter.
         unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
@@ -391,6 +466,7 @@ extern "C" fn in_child() {
     after_fork();
     let errno = os::errno();
     PROCESS.store(os::threads::process(), Release);
+    IMAGE.store(0, Relaxed);
     agent::forget();
     ASIDE.store(std::ptr::null_mut(), Release);
     threads::forget_all();

@@ -27,7 +27,7 @@ use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wordpatch::os::pages::PAGE;
 use wordpatch::{CodeAddr, Policy};
@@ -64,6 +64,36 @@ static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: V
 /// How many threads are unloading modules.
 pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
 
+/// Where planted modules lie: the first address and the end of each, for hooks, which cannot wait for the garden. Zero where there is room.
+static SPANS: [(AtomicUsize, AtomicUsize); 256] = [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; 256];
+/// There was no room for one.
+static SPANS_FULL: AtomicBool = AtomicBool::new(false);
+
+/// Whether the module of a function is planted, as far as is known. Usable in a signal handler.
+pub(super) fn is_planted(function: u64) -> bool {
+    let holds =
+        |(start, end): &(AtomicUsize, AtomicUsize)| (start.load(Acquire)..end.load(Acquire)).contains(&(function as usize));
+    SPANS_FULL.load(Relaxed) || SPANS.iter().any(holds)
+}
+
+fn enter_span(span: &std::ops::Range<CodeAddr>) {
+    match SPANS.iter().find(|(_, end)| end.load(Relaxed) == 0) {
+        Some((start, end)) => {
+            start.store(span.start.get(), Release);
+            end.store(span.end.get(), Release);
+        }
+        None => SPANS_FULL.store(true, Release),
+    }
+}
+
+fn leave_span(span: &std::ops::Range<CodeAddr>) {
+    for (_, end) in
+        SPANS.iter().filter(|(start, end)| start.load(Relaxed) == span.start.get() && end.load(Relaxed) == span.end.get())
+    {
+        end.store(0, Release);
+    }
+}
+
 /// The garden, for one thread at a time.
 pub(crate) fn garden() -> MutexGuard<'static, Garden> {
     GARDEN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,10 +101,15 @@ pub(crate) fn garden() -> MutexGuard<'static, Garden> {
 
 impl Garden {
     /// Plants every module that was not there before. Returns the functions that are new or have new sites.
-    pub(crate) fn plant_all(&mut self, policy: &Policy, transient: bool) -> BTreeSet<Id> {
+    /// Of those that may be unloaded only the ones in which some `wanted` address lies, if that is said.
+    pub(crate) fn plant_all(&mut self, policy: &Policy, transient: bool, wanted: Option<&[u64]>) -> BTreeSet<Id> {
         let mut changed = BTreeSet::new();
         for module in Module::loaded() {
             if self.beds.iter().any(|bed| !bed.gone && bed.module.span == module.span && bed.module.path == module.path) {
+                continue;
+            }
+            let holds = |address: &u64| module.span.contains(&CodeAddr::new(*address as usize));
+            if wanted.is_some_and(|wanted| !wanted.iter().any(holds)) {
                 continue;
             }
             let name = module.name.clone();
@@ -97,6 +132,7 @@ impl Garden {
         };
         bed.sites.end = sites::count();
         let numbers = bed.sites.clone();
+        enter_span(&bed.module.span);
         self.beds.push(bed);
         result?;
         let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
@@ -150,6 +186,7 @@ impl Garden {
                 continue;
             }
             bed.gone = true;
+            leave_span(&bed.module.span);
             for site in bed.sites.clone().filter_map(sites::get) {
                 site.gone.store(true, Release);
             }

@@ -12,6 +12,8 @@ int library_works(int n);
 #endif
 #define JOINED(a, b) a##b
 #define NAMED(a, b) JOINED(a, b)
+// One of each: the loader would take the program's for the library's, too.
+#define Global NAMED(NAME, _global)
 
 __attribute__((noinline)) int NAMED(NAME, _leaf)(int x) {
     sink = x;

@@ -27,7 +27,11 @@ static void tell(const char *what, int result) {
 int main(void) {
     work(10000);
     int mounts = open("/proc/self/ns/mnt", O_RDONLY), names = open("/proc/self/ns/uts", O_RDONLY);
-    tell("setns mnt", setns(mounts, CLONE_NEWNS));
+    /* Often: who shares the file system's state with us must be gone for good before this is tried. */
+    int entered = 0;
+    for (int i = 0; i < 30; i++)
+        entered += setns(mounts, CLONE_NEWNS) == 0;
+    printf("%d times\n", entered);
     tell("setns uts", setns(names, CLONE_NEWUTS));
     tell("setns of nothing", setns(-1, 0));
     for (int i = 0; i < 3; i++)

@@ -22,9 +22,10 @@ int main(int argc, char **argv) {
         signal(SIGINT, note);
         signal(SIGTERM, note);
         signal(SIGHUP, note);
+        signal(SIGUSR2, note);
         puts("ready");
         fflush(stdout);
-        for (int i = 0; i < 600 && !got; i++)
+        for (int i = 0; i < 200 && !got; i++)
             usleep(50000);
         printf("got %d\n", (int)got);
         return 40 + got;

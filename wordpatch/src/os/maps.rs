@@ -1,4 +1,4 @@
-//! What is mapped where: /proc/self/maps.
+//! What is mapped where: /proc/thread-self/maps, which is there also after the process's first thread has ended.
 
 use super::OsError;
 use crate::addr::CodeAddr;
@@ -57,8 +57,8 @@ impl Mapping {
 
 /// All mappings of this process, in the order of their addresses.
 pub fn mappings() -> Result<Vec<Mapping>, OsError> {
-    let table = std::fs::read("/proc/self/maps")
-        .map_err(|error| OsError { call: "open /proc/self/maps", errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
+    let table = std::fs::read("/proc/thread-self/maps")
+        .map_err(|error| OsError { call: "open /proc/thread-self/maps", errno: error.raw_os_error().unwrap_or(libc::EIO) })?;
     Ok(String::from_utf8_lossy(&table).lines().filter_map(Mapping::parse).collect())
 }
 
