@@ -68,7 +68,7 @@ impl Loop {
         Self::new(at, &call, &[])
     }
 
-    /// With a word that holds 1 while it is on: mov eax, 1; add [rdi], rax.
+    /// With a word that holds 1 while it is on: `mov eax, 1; add [rdi], rax`.
     pub(crate) fn of_word(at: usize) -> Result<Self, Box<dyn Error>> {
         Self::new(at, &[0xb8, 1, 0, 0, 0], &[0x48, 0x01, 0x07])
     }
