@@ -255,6 +255,7 @@ fn launch(args: &Args, program: &Path, library: &Path, folder: &Path) -> Result<
         }
     }
     check(&command)?;
+    listen();
     let child = command.spawn();
     let child = child.map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
     attend(child)
@@ -272,29 +273,51 @@ fn check(command: &Command) -> Result<(), Failure> {
     fastinst::config::Config::from_vars(vars).map(drop).map_err(|error| Failure::Refused(error.to_string()))
 }
 
-/// The program, for the handler below.
+/// The program, for the handler below; and a signal that came before there was one.
 static CHILD: AtomicI32 = AtomicI32::new(0);
+static EARLY: AtomicI32 = AtomicI32::new(0);
 
-/// Waits for the program, and passes on what is sent to us alone. What the terminal sends goes to both, and is the program's matter.
-fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
-    CHILD.store(child.id() as i32, Ordering::Relaxed);
+/// Takes the signals that are passed on. What the terminal sends goes to both, and is the program's matter.
+fn listen() {
     for signal in
         [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT, libc::SIGWINCH]
     {
         set_handler(signal, pass_on as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize);
     }
+}
+
+/// Waits for the program.
+fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
+    CHILD.store(child.id() as i32, Ordering::SeqCst);
+    let early = EARLY.swap(0, Ordering::SeqCst);
+    if early != 0 {
+        send(early);
+    }
     Ok(child.wait()?)
 }
 
-extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
-    // SAFETY: (1) what the kernel hands to a handler; (2) kill may be called in one.
-    #[allow(unsafe_code)]
-    unsafe {
-        // A key of the terminal, or its window: the kernel has told the program, too.
-        let by_terminal = (*info).si_code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
-        if !by_terminal {
-            libc::kill(CHILD.load(Ordering::Relaxed), signal);
+/// To the program, or to who will be it.
+fn send(signal: i32) {
+    match CHILD.load(Ordering::SeqCst) {
+        0 => EARLY.store(signal, Ordering::SeqCst),
+        child => {
+            // SAFETY: (1) kill may be called in a handler.
+            #[allow(unsafe_code)]
+            unsafe {
+                libc::kill(child, signal);
+            }
         }
+    }
+}
+
+extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
+    // SAFETY: (1) what the kernel hands to a handler.
+    #[allow(unsafe_code)]
+    let code = unsafe { (*info).si_code };
+    // A key of the terminal, or its window: the kernel has told the program, too.
+    let by_terminal = code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
+    if !by_terminal {
+        send(signal);
     }
 }
 

@@ -136,6 +136,8 @@ pub(crate) fn start(make: impl FnOnce() -> Agent + Send + 'static) -> std::io::R
 pub(crate) struct Agent {
     conductor: Conductor,
     functions: Vec<Account>,
+    /// The conductor was told of those below.
+    told: u32,
     /// Those that are in sample mode.
     armed: Vec<Id>,
     started: measure::Instants,
@@ -166,6 +168,7 @@ impl Agent {
         let mut agent = Self {
             conductor,
             functions: Vec::new(),
+            told: 1,
             armed: Vec::new(),
             started: measure::Instants::now(),
             cpu: process_time(),
@@ -174,15 +177,23 @@ impl Agent {
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
         };
+        let new = agent.meet();
+        agent.told = new.end.max(1);
         let all: BTreeSet<Id> = functions::all().collect();
         agent.discover(&all, &mut garden());
         agent
     }
 
+    /// Makes accounts for functions that have come since. Returns those that the conductor was not told of.
+    fn meet(&mut self) -> std::ops::Range<u32> {
+        let count = functions::count();
+        self.functions.resize(count as usize, Account { told: 0, ended: 0, samples: false, module: None });
+        self.told..count
+    }
+
     /// Tells the conductor of functions that are new or have new sites.
     fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
-        let blank = Account { told: 0, ended: 0, samples: false, module: None };
-        self.functions.resize(functions::count() as usize, blank);
+        self.meet();
         for &id in changed {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             self.functions[id.0 as usize].module = garden.bed_of(address).map(|(number, _)| number);
@@ -264,7 +275,9 @@ impl Agent {
             guest::want_modules();
             return;
         }
-        let mut changed: BTreeSet<Id> = (self.functions.len().max(1) as u32..functions::count()).map(Id).collect();
+        let new = self.meet();
+        self.told = new.end.max(1);
+        let mut changed: BTreeSet<Id> = new.map(Id).collect();
         changed.extend(garden.learn());
         if modules {
             changed.extend(garden.plant_all(guest::policy(), true, Some(&guest::take_wanted())));
@@ -297,6 +310,8 @@ impl Agent {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
             }
             if ended {
+                // It may have been the only one that called some function, and was gone before anybody heard of that.
+                self.meet();
                 self.take_records(block);
                 block.state.store(FREE, Release);
             }

@@ -329,7 +329,9 @@ fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [
 }
 
 fn has_room(block: &Header) -> bool {
-    block.head.load(Relaxed) - block.drained.tail.load(Acquire) < RING_COUNT as u64
+    // The tail first: between the two a signal's handler may have added some, and the agent taken them.
+    let tail = block.drained.tail.load(Acquire);
+    block.head.load(Relaxed).wrapping_sub(tail) < RING_COUNT as u64
 }
 
 /// Calls the agent, and gives it time. Signals' handlers that come meanwhile leave everything as it is, so that they are not nested in

@@ -1,26 +1,37 @@
 //! Throughput under toggling (figures 11 to 13), and what executers see.
 //!
-//! Threads run a loop with one site in it while another toggles that, at regular intervals. The baseline is the same loop while the site
-//! is switched once in each half: on for as long, toggled hardly at all. Beside the throughput stands the *balance*: which part of the
-//! passes saw the site on, and which part of the time it was on.
+//! Threads run a loop with one site in it while another toggles that, at regular intervals. In the literature the throughput hardly
+//! falls until toggles come as often as a line can travel between two processors; here each figure shows that for one way to toggle:
 //!
 //! - `fig11`: calls, switched by one byte (in the literature: calls that lie within a line).
-//! - `fig12`: words that straddle a line, replaced by the trap protocol.
-//! - `fig13`: calls that straddle a line, toggled by the literature's four cases.
+//! - `fig12`: words of which both sides of a line change, replaced by the trap protocol.
+//! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes before the end of a line.
 //!
-//! | row | what |
-//! |---|---|
-//! | `THREADS/RATE` | passes in a millisecond, of all threads |
-//! | `THREADS/RATE/balance` | passes that saw it on, in per mille, and the time that it was on |
-//! | `THREADS/RATE/toggles` | toggles in a second that were reached |
+//! The baseline is the same loop without toggling, in the same round: the thread that would toggle waits as busily as before, once with
+//! the site on and once with it off. What a site that is on costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput is
+//! passes in a millisecond of the executers' own processor time, see [`processor_time`].
+//!
+//! | row | what | beside |
+//! |---|---|---|
+//! | `THREADS/still/on`, `…/off` | passes in a millisecond of a site that stays | |
+//! | `THREADS/0` | the same, half on and half off, while nobody waits on the other processor either | what is due |
+//! | `THREADS/RATE` | passes in a millisecond under toggling | what is due for the time that it was on |
+//! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due |
+//! | `THREADS/RATE/time-on` | the time that it was on, in per mille | |
+//! | `THREADS/RATE/toggles` | toggles in a second that were reached | |
 
-use crate::bench_code::{self, Loop, Passes};
+use crate::bench_code::Passes;
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
-use callpatch::Switch;
+use paces::Paces;
 use std::error::Error;
 use std::time::Duration;
+use subject::Subject;
 use wordpatch::{Policy, Ticks};
+
+mod paces;
+mod processor_time;
+mod subject;
 
 /// Which figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,116 +49,311 @@ impl Figure {
             Self::Paper => "fig13",
         }
     }
+
+    /// What is toggled, and what its rows begin with.
+    fn subjects(self, policy: &Policy) -> Result<Vec<(String, Subject)>, Box<dyn Error>> {
+        const WITHIN: usize = 2048 + 16;
+        const BOUNDARY: usize = 2048 + 64;
+        Ok(match self {
+            Self::OneByte => vec![(String::new(), Subject::call(WITHIN, false, policy)?)],
+            Self::Word => vec![(String::new(), Subject::word(policy)?)],
+            Self::Paper => {
+                let cuts = (1..5).map(|before| (format!("cut{before}/"), BOUNDARY - before));
+                let places = [("uncut/".to_owned(), WITHIN)].into_iter().chain(cuts);
+                places.map(|(name, at)| Ok((name, Subject::call(at, true, policy)?))).collect::<Result<_, Box<dyn Error>>>()?
+            }
+        })
+    }
 }
 
 /// Toggles in a second; the last is as fast as can be.
 const RATES: [(&str, f64); 6] = [("100", 1e2), ("1k", 1e3), ("10k", 1e4), ("100k", 1e5), ("1M", 1e6), ("max", f64::INFINITY)];
 
-/// One measurement is so long.
-const SPAN: Duration = Duration::from_millis(20);
+/// Stops executers when it goes, so that nobody waits for them for ever where something failed.
+#[derive(Debug)]
+pub(crate) struct Stop<'a>(pub(crate) &'a [Passes]);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Passes::stop);
+    }
+}
 
 pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Error>> {
     let policy = Policy::new()?;
     let mut report = Report::new(figure.name());
-    // In the first line, or so that two bytes lie before a line's end.
-    let at = if figure == Figure::OneByte { 2048 + 16 } else { 2048 + 64 - 2 };
-    let target = if figure == Figure::Word { Loop::of_word(at)? } else { Loop::of_call(at)? };
     let cores = std::thread::available_parallelism()?.get();
-    let ticks = 1e9 * crate::table2::ticks_per_ns();
-    let rounds = if quick { 10 } else { 40 };
-    let mut run = |toggle: &dyn Fn(bool)| {
+    let ticks_per_ns = crate::table2::ticks_per_ns();
+    for (prefix, subject) in figure.subjects(&policy)? {
         for threads in 1..=cores {
-            series(&target, threads, rounds, ticks, toggle, &mut report);
-        }
-    };
-    match figure {
-        Figure::Word => {
-            let site = target.adopt_word(&policy)?;
-            run(&|on| bench_code::replace(&site, on));
-        }
-        Figure::OneByte | Figure::Paper => {
-            let (site, _islands) = target.adopt(&policy, figure == Figure::Paper)?;
-            run(&|on| site.set(if on { Switch::On } else { Switch::Off }).expect("a site of our own"));
+            // Where threads take turns on a processor, a few turns have to fit into a span.
+            let span = Duration::from_millis(if threads < cores { 20 } else { 60 });
+            let series = Series { subject: &subject, passes: (0..threads).map(|_| Passes::default()).collect(), span, ticks_per_ns };
+            let figures = series.run(if quick { 10 } else { 40 })?;
+            figures.rows(&format!("{prefix}{threads}"), ticks_per_ns, &mut report);
         }
     }
-    report.notes.push(format!("{cores} processors; the toggler needs one, and shares it with the last executer."));
+    report.notes.push(format!(
+        "{cores} processors. The toggler needs one: beside as many executers it shares it with one of them, and while it has to wait \
+         its turn, the site stays as it is. There the balance tells whose turn it was. Barrier: {}; granule: {} bytes.",
+        policy.barrier,
+        policy.granule.bytes()
+    ));
     Ok(report)
 }
 
-/// What is told of one rate.
-#[derive(Default)]
-struct Cell {
-    passes: [Blocks; 2],
-    /// Passes that saw it on, all passes; ticks that it was on, all ticks.
+/// What happened in a span of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Spell {
+    /// Passes that saw it on, and all.
     seen: [u64; 2],
+    /// Ticks that it was on, and all.
     time: [u64; 2],
     toggles: u64,
+    /// Nanoseconds that executers have worked.
+    worked: u64,
 }
 
-fn series(target: &Loop, threads: usize, rounds: usize, ticks: f64, toggle: &dyn Fn(bool), report: &mut Report) {
-    let passes: Vec<Passes> = (0..threads).map(|_| Passes::default()).collect();
-    let mut cells: Vec<Cell> = RATES.iter().map(|_| Cell::default()).collect();
-    std::thread::scope(|scope| {
-        passes.iter().for_each(|passes| drop(scope.spawn(|| target.run(passes))));
-        while passes.iter().any(|passes| passes.seen()[1] == 0) {
-            std::thread::yield_now();
-        }
-        for _ in 0..rounds {
-            for (cell, (_, rate)) in cells.iter_mut().zip(RATES) {
-                for (at, rate) in [rate, 2.0 / SPAN.as_secs_f64()].into_iter().enumerate() {
-                    let before = sum(&passes);
-                    let (on, all, toggles) = keep_toggling(rate, ticks, toggle);
-                    let seen = sum(&passes);
-                    let per_ms = (seen[1] - before[1]) as f64 / (all as f64 / ticks * 1e3);
-                    cell.passes[at].push(per_ms as u64);
-                    cell.passes[at].close();
-                    if at == 0 {
-                        cell.seen = [cell.seen[0] + seen[0] - before[0], cell.seen[1] + seen[1] - before[1]];
-                        cell.time = [cell.time[0] + on, cell.time[1] + all];
-                        cell.toggles += toggles;
-                    }
-                }
-            }
-        }
-        passes.iter().for_each(Passes::stop);
-    });
-    toggle(true);
-    for (cell, (name, _)) in cells.iter().zip(RATES) {
-        let row = format!("{threads}/{name}");
-        report.rows.extend(Ratio::of(&cell.passes[0], &cell.passes[1], 0.0).map(|ratio| Row::compared(&row, "1/ms", &ratio)));
-        let share = |[part, whole]: [u64; 2]| 1000.0 * part as f64 / whole.max(1) as f64;
-        let balance = Row::plain(format!("{row}/balance"), share(cell.seen), "permille", cell.seen[1]);
-        report.rows.push(Row { baseline: Some(share(cell.time)), ..balance });
-        let rate = cell.toggles as f64 / (cell.time[1] as f64 / ticks);
-        report.rows.push(Row::plain(format!("{row}/toggles"), rate, "1/s", cell.toggles));
+impl Spell {
+    fn add(&mut self, other: &Self) {
+        *self = Self {
+            seen: [0, 1].map(|i| self.seen[i] + other.seen[i]),
+            time: [0, 1].map(|i| self.time[i] + other.time[i]),
+            toggles: self.toggles + other.toggles,
+            worked: self.worked + other.worked,
+        };
+    }
+
+    /// Passes in a millisecond of work.
+    fn pace(&self) -> f64 {
+        self.seen[1] as f64 * 1e6 / self.worked.max(1) as f64
+    }
+
+    fn time_on(&self) -> f64 {
+        share(self.time)
     }
 }
 
-fn sum(passes: &[Passes]) -> [u64; 2] {
-    passes.iter().map(Passes::seen).fold([0; 2], |sum, seen| [sum[0] + seen[0], sum[1] + seen[1]])
+fn share([part, whole]: [u64; 2]) -> f64 {
+    part as f64 / whole.max(1) as f64
 }
 
-/// Toggles for the span, on first. Returns the ticks that it was on, all ticks, and the number of toggles.
-fn keep_toggling(rate: f64, ticks: f64, toggle: &dyn Fn(bool)) -> (u64, u64, u64) {
-    let (start, length) = (Ticks::now(), SPAN.as_secs_f64() * ticks);
-    let (mut on_for, mut toggles, mut on) = (0, 0_u64, false);
-    let mut last = start;
-    loop {
-        on = !on;
-        toggle(on);
-        toggles += 1;
-        let now = Ticks::now();
-        if !on {
-            on_for += now.since(last).0;
+/// One site and its executers.
+struct Series<'a> {
+    subject: &'a Subject,
+    passes: Vec<Passes>,
+    span: Duration,
+    ticks_per_ns: f64,
+}
+
+impl Series<'_> {
+    fn run(&self, rounds: usize) -> Result<Figures, Box<dyn Error>> {
+        let mut figures = Figures::default();
+        std::thread::scope(|scope| {
+            let _stop = Stop(&self.passes);
+            self.passes.iter().for_each(|passes| drop(scope.spawn(|| self.subject.run(passes))));
+            while self.passes.iter().any(|passes| passes.seen()[1] == 0) {
+                std::thread::yield_now();
+            }
+            (0..rounds).try_for_each(|_| self.round(&mut figures))
+        })?;
+        Ok(figures)
+    }
+
+    /// Everything once.
+    fn round(&self, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
+        let on = self.spell(|| self.stay(true))?;
+        let off = self.spell(|| self.stay(false))?;
+        let paces = Paces { on: on.pace(), off: off.pace() };
+        figures.still(paces);
+        let alone = self.spell(|| self.leave_alone())?;
+        figures.alone.note(&alone, paces);
+        for (cell, (_, rate)) in figures.cells.iter_mut().zip(RATES) {
+            let length = self.span.as_nanos() as f64 * self.ticks_per_ns;
+            let interval = self.ticks_per_ns * 1e9 / rate;
+            let spell = self.spell(|| keep_toggling(interval, length, &|on| self.subject.toggle(on)))?;
+            cell.note(&spell, paces);
         }
-        last = now;
-        let next = toggles as f64 * ticks / rate;
-        while (Ticks::now().since(start).0 as f64) < next.min(length) {
+        Ok(())
+    }
+
+    /// What executers do while `act` goes on, which tells the ticks that the site was on, all ticks and the toggles.
+    fn spell(&self, act: impl FnOnce() -> Result<Toggled, Box<dyn Error>>) -> Result<Spell, Box<dyn Error>> {
+        let (before, began) = (self.subject.seen(&self.passes)?, processor_time::of_others()?);
+        let Toggled { on, all, toggles } = act()?;
+        let (after, ended) = (self.subject.seen(&self.passes)?, processor_time::of_others()?);
+        let seen = [0, 1].map(|i| after[i] - before[i]);
+        Ok(Spell { seen, time: [on, all], toggles, worked: ended.saturating_sub(began) })
+    }
+
+    /// Waits as busily as a toggler does.
+    fn stay(&self, on: bool) -> Result<Toggled, Box<dyn Error>> {
+        self.subject.toggle(on)?;
+        let (start, length) = (Ticks::now(), self.span.as_nanos() as f64 * self.ticks_per_ns);
+        while (Ticks::now().since(start).0 as f64) < length {
             std::hint::spin_loop();
         }
-        if Ticks::now().since(start).0 as f64 >= length && toggles.is_multiple_of(2) {
-            let all = Ticks::now().since(start).0;
-            return (on_for, all, toggles);
+        let all = Ticks::now().since(start).0;
+        Ok(Toggled { on: if on { all } else { 0 }, all, toggles: 0 })
+    }
+
+    /// On for half of the span and off for the other, asleep.
+    fn leave_alone(&self) -> Result<Toggled, Box<dyn Error>> {
+        let start = Ticks::now();
+        self.subject.toggle(true)?;
+        std::thread::sleep(self.span / 2);
+        self.subject.toggle(false)?;
+        let on = Ticks::now().since(start).0;
+        std::thread::sleep(self.span / 2);
+        Ok(Toggled { on, all: Ticks::now().since(start).0, toggles: 2 })
+    }
+}
+
+/// Ticks that it was on, all ticks, and how often it was toggled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Toggled {
+    on: u64,
+    all: u64,
+    toggles: u64,
+}
+
+/// Toggles at intervals until the time is over, on first; leaves it off. Both are in ticks.
+fn keep_toggling(
+    interval: f64,
+    length: f64,
+    toggle: &dyn Fn(bool) -> Result<(), Box<dyn Error>>,
+) -> Result<Toggled, Box<dyn Error>> {
+    let start = Ticks::now();
+    let elapsed = || Ticks::now().since(start).0;
+    let mut done = Toggled::default();
+    let mut last = 0;
+    loop {
+        let on = done.toggles.is_multiple_of(2);
+        toggle(on)?;
+        done.toggles += 1;
+        let now = elapsed();
+        if !on {
+            done.on += now - last;
+        }
+        last = now;
+        let next = (done.toggles as f64 * interval).min(length);
+        while (elapsed() as f64) < next {
+            std::hint::spin_loop();
+        }
+        done.all = elapsed();
+        if done.all as f64 >= length && !on {
+            return Ok(done);
+        }
+    }
+}
+
+/// What is told of one rate.
+#[derive(Debug, Default)]
+struct Cell {
+    pace: Blocks,
+    due: Blocks,
+    whole: Spell,
+}
+
+impl Cell {
+    fn note(&mut self, spell: &Spell, paces: Paces) {
+        for (blocks, pace) in [(&mut self.pace, spell.pace()), (&mut self.due, paces.due(spell.time_on()))] {
+            blocks.push(pace as u64);
+            blocks.close();
+        }
+        self.whole.add(spell);
+    }
+}
+
+/// What is told of all rates.
+#[derive(Debug, Default)]
+struct Figures {
+    on: Blocks,
+    off: Blocks,
+    alone: Cell,
+    cells: [Cell; RATES.len()],
+}
+
+impl Figures {
+    fn still(&mut self, paces: Paces) {
+        for (blocks, pace) in [(&mut self.on, paces.on), (&mut self.off, paces.off)] {
+            blocks.push(pace as u64);
+            blocks.close();
+        }
+    }
+
+    fn rows(&self, name: &str, ticks_per_ns: f64, report: &mut Report) {
+        let paces = Paces { on: self.on.median(0.0), off: self.off.median(0.0) };
+        let still = [("on", &self.on, paces.on), ("off", &self.off, paces.off)];
+        let plain = |(state, blocks, pace): (_, &Blocks, _)| Row::plain(format!("{name}/still/{state}"), pace, "1/ms", blocks.len() as u64);
+        report.rows.extend(still.map(plain));
+        let rates = [("0", &self.alone)].into_iter().chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
+        for (rate, Cell { pace, due, whole }) in rates {
+            let row = format!("{name}/{rate}");
+            report.rows.extend(Ratio::of(pace, due, 0.0).map(|ratio| Row::compared(&row, "1/ms", &ratio)));
+            let balance = Row::plain(format!("{row}/balance"), 1e3 * share(whole.seen), "permille", whole.seen[1]);
+            report.rows.push(Row { baseline: Some(1e3 * paces.share(whole.time_on())), ..balance });
+            report.rows.push(Row::plain(format!("{row}/time-on"), 1e3 * whole.time_on(), "permille", whole.toggles));
+            let seconds = whole.time[1] as f64 / ticks_per_ns / 1e9;
+            report.rows.push(Row::plain(format!("{row}/toggles"), whole.toggles as f64 / seconds, "1/s", whole.toggles));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn toggling_begins_with_on_alternates_and_leaves_it_off() {
+        for interval in [0.0, 1e3, 1e9] {
+            let seen = RefCell::new(Vec::new());
+            let note = |on| {
+                seen.borrow_mut().push(on);
+                Ok(())
+            };
+            let done = keep_toggling(interval, 1e5, &note).unwrap();
+            let seen = seen.into_inner();
+            assert_eq!((seen.len() as u64, seen.len() % 2), (done.toggles, 0));
+            assert!(seen.chunks(2).all(|pair| pair == [true, false]));
+            assert!(done.on <= done.all && done.all >= 100_000, "{done:?}");
+        }
+    }
+
+    #[test]
+    fn a_toggle_that_fails_ends_the_measurement() {
+        let refuse = |on| if on { Ok(()) } else { Err("refused".into()) };
+        assert_eq!(keep_toggling(0.0, 1e5, &refuse).unwrap_err().to_string(), "refused");
+    }
+
+    #[test]
+    fn a_spell_without_work_has_no_pace() {
+        assert_eq!((Spell::default().pace(), Spell::default().time_on()), (0.0, 0.0));
+        let spell = Spell { seen: [1, 4], time: [30, 40], toggles: 2, worked: 2_000_000 };
+        assert_eq!((spell.pace(), spell.time_on()), (2.0, 0.75));
+        let mut twice = spell;
+        twice.add(&spell);
+        assert_eq!(twice, Spell { seen: [2, 8], time: [60, 80], toggles: 4, worked: 4_000_000 });
+    }
+
+    #[test]
+    fn every_figure_has_a_row_for_every_rate_of_every_subject() {
+        let mut figures = Figures::default();
+        let paces = Paces { on: 1000.0, off: 3000.0 };
+        let spell = Spell { seen: [500, 2000], time: [1, 2], toggles: 2, worked: 1_000_000 };
+        figures.still(paces);
+        figures.alone.note(&spell, paces);
+        figures.cells.iter_mut().for_each(|cell| cell.note(&spell, paces));
+        let mut report = Report::new("fig11");
+        figures.rows("1", 1.0, &mut report);
+        let names: Vec<&str> = report.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names.len(), 2 + 4 * (1 + RATES.len()));
+        for (rate, _) in RATES {
+            let row = report.rows.iter().find(|row| row.name == format!("1/{rate}")).unwrap();
+            assert_eq!((row.value, row.baseline, row.ratio), (2000.0, Some(2000.0), Some(1.0)));
+            let balance = report.rows.iter().find(|row| row.name == format!("1/{rate}/balance")).unwrap();
+            assert_eq!((balance.value, balance.baseline), (250.0, Some(250.0)));
         }
     }
 }
