@@ -196,7 +196,9 @@ impl Agent {
         self.meet();
         for &id in changed {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
-            self.functions[id.0 as usize].module = garden.bed_of(address).map(|(number, _)| number);
+            // Where it was first seen: its module may be gone meanwhile, and another lie there.
+            let account = &mut self.functions[id.0 as usize];
+            account.module = account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
             if guest::is_selected(garden, address) {
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
             } else {

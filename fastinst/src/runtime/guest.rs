@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
-use wordpatch::{CodeAddr, Policy};
+use wordpatch::{CodeAddr, Policy, Ticks};
 
 /// What is settled once, at the beginning.
 struct Guest {
@@ -46,8 +46,8 @@ static MODULES_WANTED: AtomicBool = AtomicBool::new(false);
 static LOADING: AtomicBool = AtomicBool::new(false);
 /// How often the agent has looked for modules.
 static SCANS: AtomicUsize = AtomicUsize::new(0);
-/// How often a first call gives way to the agent: some milliseconds.
-const PATIENCE: usize = 20_000;
+/// How long a first call waits for the agent, in seconds, on a machine that has no time for it: else some hundred microseconds.
+const PATIENCE: f64 = 0.2;
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
@@ -239,17 +239,15 @@ pub(super) fn saw_call_without_site(function: u64) {
         return;
     }
     let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
-    if !expected || !agent::is_there() || !want_module(function) {
+    if !expected || plant::is_unloader() || !agent::is_there() || !want_module(function) {
         return;
     }
-    let scans = SCANS.load(Acquire);
+    let (scans, mut looks, end) = (SCANS.load(Acquire), 0, Ticks(Ticks::now().0 + clock().ticks(PATIENCE).0));
     agent::call();
-    for _ in 0..PATIENCE {
-        // A scan that was under way has not heard of it.
-        if plant::is_planted(function) || SCANS.load(Acquire) > scans + 1 {
-            break;
-        }
-        os::threads::give_way();
+    // A scan that was under way has not heard of it.
+    while !plant::is_planted(function) && SCANS.load(Acquire) <= scans + 1 && Ticks::now() < end {
+        looks += 1;
+        if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
     }
     if !plant::is_planted(function) {
         DISAPPOINTMENTS.fetch_add(1, Relaxed);

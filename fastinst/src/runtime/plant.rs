@@ -27,9 +27,9 @@ use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wordpatch::os::pages::PAGE;
+use wordpatch::os::{self, pages::PAGE};
 use wordpatch::{CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -92,6 +92,14 @@ fn leave_span(span: &std::ops::Range<CodeAddr>) {
     {
         end.store(0, Release);
     }
+}
+
+/// The thread that was the latest to begin.
+static UNLOADER: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in a signal handler.
+pub(super) fn is_unloader() -> bool {
+    UNLOADING.load(Acquire) > 0 && UNLOADER.load(Acquire) == os::threads::current().0
 }
 
 /// The garden, for one thread at a time.
@@ -370,6 +378,7 @@ pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     {
         let garden = garden();
         UNLOADING.fetch_add(1, Release);
+        UNLOADER.store(os::threads::current().0, Release);
         // Those who had begun before are gone in a moment.
         for function in functions::all().map(Id::function) {
             wait_for(function);
@@ -391,6 +400,6 @@ fn wait_for(function: &Function) {
         if !function.custody.is_carried() {
             break;
         }
-        wordpatch::os::threads::give_way();
+        os::threads::give_way();
     }
 }

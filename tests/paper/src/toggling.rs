@@ -1,7 +1,7 @@
 //! Throughput under toggling (figures 11 to 13), and what executers see.
 //!
-//! Threads run a loop with one site in it while another toggles that, at regular intervals. In the literature the throughput hardly
-//! falls until toggles come as often as a line can travel between two processors; here each figure shows that for one way to toggle:
+//! Threads run a loop with one site in it while another toggles that, at regular intervals. Each figure shows how far that slows them
+//! down as toggles become more frequent, for one way to toggle:
 //!
 //! - `fig11`: calls, switched by one byte (in the literature: calls that lie within a line).
 //! - `fig12`: words of which both sides of a line change, replaced by the trap protocol.
@@ -9,14 +9,14 @@
 //!
 //! The baseline is the same loop without toggling, in the same round: the thread that would toggle waits as busily as before, once with
 //! the site on and once with it off. What a site that is on costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput is
-//! passes in a millisecond of the executers' own processor time, see [`processor_time`].
+//! passes in a millisecond of the executers' own processor time, see [`processor_time`], beside what is due to as many passes of each state.
 //!
 //! | row | what | beside |
 //! |---|---|---|
 //! | `THREADS/still/on`, `…/off` | passes in a millisecond of a site that stays | |
 //! | `THREADS/0` | the same, half on and half off, while nobody waits on the other processor either | what is due |
-//! | `THREADS/RATE` | passes in a millisecond under toggling | what is due for the time that it was on |
-//! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due |
+//! | `THREADS/RATE` | passes in a millisecond under toggling | what is due |
+//! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due for the time that it was on |
 //! | `THREADS/RATE/time-on` | the time that it was on, in per mille | |
 //! | `THREADS/RATE/toggles` | toggles in a second that were reached | |
 
@@ -88,7 +88,8 @@ pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Err
         for threads in 1..=cores {
             // Where threads take turns on a processor, a few turns have to fit into a span.
             let span = Duration::from_millis(if threads < cores { 20 } else { 60 });
-            let series = Series { subject: &subject, passes: (0..threads).map(|_| Passes::default()).collect(), span, ticks_per_ns };
+            let series =
+                Series { subject: &subject, passes: (0..threads).map(|_| Passes::default()).collect(), span, ticks_per_ns };
             let figures = series.run(if quick { 10 } else { 40 })?;
             figures.rows(&format!("{prefix}{threads}"), ticks_per_ns, &mut report);
         }
@@ -157,14 +158,20 @@ impl Series<'_> {
             }
             (0..rounds).try_for_each(|_| self.round(&mut figures))
         })?;
+        if figures.on.len() < rounds / 2 {
+            return Err("the executers were hardly ever given a processor: leave the machine alone while this runs".into());
+        }
         Ok(figures)
     }
 
-    /// Everything once.
+    /// Everything once. It counts for nothing if executers had no processor while the site stayed as it was.
     fn round(&self, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
         let on = self.spell(|| self.stay(true))?;
         let off = self.spell(|| self.stay(false))?;
         let paces = Paces { on: on.pace(), off: off.pace() };
+        if !paces.are_known() {
+            return Ok(());
+        }
         figures.still(paces);
         let alone = self.spell(|| self.leave_alone())?;
         figures.alone.note(&alone, paces);
@@ -257,7 +264,7 @@ struct Cell {
 
 impl Cell {
     fn note(&mut self, spell: &Spell, paces: Paces) {
-        for (blocks, pace) in [(&mut self.pace, spell.pace()), (&mut self.due, paces.due(spell.time_on()))] {
+        for (blocks, pace) in [(&mut self.pace, spell.pace()), (&mut self.due, paces.due(spell.seen))] {
             blocks.push(pace as u64);
             blocks.close();
         }
@@ -285,7 +292,9 @@ impl Figures {
     fn rows(&self, name: &str, ticks_per_ns: f64, report: &mut Report) {
         let paces = Paces { on: self.on.median(0.0), off: self.off.median(0.0) };
         let still = [("on", &self.on, paces.on), ("off", &self.off, paces.off)];
-        let plain = |(state, blocks, pace): (_, &Blocks, _)| Row::plain(format!("{name}/still/{state}"), pace, "1/ms", blocks.len() as u64);
+        let plain = |(state, blocks, pace): (_, &Blocks, _)| {
+            Row::plain(format!("{name}/still/{state}"), pace, "1/ms", blocks.len() as u64)
+        };
         report.rows.extend(still.map(plain));
         let rates = [("0", &self.alone)].into_iter().chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
         for (rate, Cell { pace, due, whole }) in rates {

@@ -28,6 +28,13 @@ pub fn process() -> i32 {
     unsafe { libc::getpid() }
 }
 
+/// Sleeps for a moment: some tens of microseconds. Usable in a signal handler.
+pub fn pause() {
+    let moment = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+    // SAFETY: (1) a time to read; what is left of it is no matter.
+    unsafe { libc::nanosleep(&raw const moment, std::ptr::null_mut()) };
+}
+
 /// Gives the rest of the time slice away. Usable in a signal handler.
 pub fn give_way() {
     // SAFETY: (1) sched_yield has no arguments and touches no memory.
