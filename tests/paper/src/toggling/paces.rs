@@ -23,7 +23,8 @@ impl Paces {
             // Whatever was due, nothing came.
             return self.on.min(self.off);
         }
-        all as f64 / (on as f64 / self.on + (all - on) as f64 / self.off)
+        // A pass that is under way may have been counted as one of them and not yet as one of all.
+        all as f64 / (on as f64 / self.on + all.saturating_sub(on) as f64 / self.off)
     }
 
     /// The part of the passes that see it on, if it is on for that part of the time.

@@ -1,27 +1,35 @@
 //! What is toggled: a loop with a site in it, and how that is done.
 //!
 //! ```text
-//!   word    B8 i0 | i1 i2 i3      off 0, on 0x01000001: both sides of the line change, so that no single store can do it
+//!   word, call   E8 d0 | d1 d2 d3  or  0F 1F | 44 00 00     one that the trap handler can carry out for an executer
+//!   word, mov    B8 01 | 00 00 01  or  B8 00 | 00 00 00     one that it cannot: executers take the patch forward themselves
 //! ```
 //!
-//! A pass adds the word to a counter. One that saw half of each face would add something else, and the sum would be no multiple of the
-//! on face: that is how a tear is told.
+//! Both sides of the line change, so that no single store can do it. Where passes add the word to a counter, one that saw half of
+//! each face would add something else, and the sum would be no multiple of the on face: that is how a tear is told.
 //!
 //! # Safety
 //!
-//! This module exists to put the on face of the word in place.
+//! This module exists to put the faces of the words in place.
 #![allow(unsafe_code)]
 
 use crate::bench_code::{self, Loop, Passes};
-use callpatch::{CallSite, Islands, Switch};
+use callpatch::{CallSite, Islands, Switch, x86};
 use std::error::Error;
-use wordpatch::{PatchSite, Policy, Word};
+use std::sync::atomic::{AtomicU64, Ordering};
+use wordpatch::{PatchError, PatchSite, Policy, Word};
+
+/// Two bytes before the end of a line.
+const ASTRIDE: usize = 2048 + 64 - 2;
 
 /// `mov eax, 0x01000001`.
-const ON: [u8; 5] = [0xb8, 1, 0, 0, 1];
+const MOV: [u8; 5] = [0xb8, 1, 0, 0, 1];
 
-/// What a pass that sees the word on adds to the counter.
+/// What a pass that sees it adds to the counter.
 const UNIT: u64 = 0x0100_0001;
+
+/// How often a patch is tried while an executer that took the one before forward still holds the bytes.
+const TRIES: u32 = 1_000_000;
 
 /// The sum of what executers saw is not made of whole faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,43 +44,75 @@ pub(super) struct Subject {
     // In the order in which they may go: what writes before what is written to.
     way: Way,
     code: Loop,
+    /// Patches that had to be tried again. Written by the toggler alone.
+    retried: AtomicU64,
 }
 
 #[derive(Debug)]
 enum Way {
     /// The islands hold what the literature's off state calls.
     Call(CallSite, #[allow(dead_code, reason = "kept mapped")] Islands),
-    Word(PatchSite),
+    /// Its faces are off and on; a pass that sees it on counts `unit`.
+    Word { site: PatchSite, faces: [Word; 2], unit: u64 },
 }
 
 impl Subject {
-    /// A call that begins `at` bytes from the beginning of a page, switched by one byte or by the literature's cases. It is on.
+    fn new(way: Way, code: Loop) -> Self {
+        Self { way, code, retried: AtomicU64::new(0) }
+    }
+
+    /// A call that begins `at` bytes from the beginning of a page, switched by one byte or by the literature's cases.
     pub(super) fn call(at: usize, paper: bool, policy: &Policy) -> Result<Self, Box<dyn Error>> {
         let code = Loop::of_call(at)?;
         let (site, islands) = code.adopt(policy, paper)?;
-        Ok(Self { way: Way::Call(site, islands), code })
+        Ok(Self::new(Way::Call(site, islands), code))
     }
 
-    /// A word that lies with two bytes before a line's end. It is on.
-    pub(super) fn word(policy: &Policy) -> Result<Self, Box<dyn Error>> {
-        let code = Loop::of_word(2048 + 64 - 2)?;
-        let subject = Self { way: Way::Word(code.adopt_word(policy)?), code };
-        subject.toggle(true)?;
-        Ok(subject)
+    /// A call that straddles a line, replaced as a word.
+    pub(super) fn call_as_word(policy: &Policy) -> Result<Self, Box<dyn Error>> {
+        let code = Loop::of_call(ASTRIDE)?;
+        let site = code.adopt_word(policy)?;
+        let faces = [face(x86::NOP5), site.read()];
+        Ok(Self::new(Way::Word { site, faces, unit: 1 }, code))
+    }
+
+    /// A `mov` that straddles a line, replaced as a word.
+    pub(super) fn mov(policy: &Policy) -> Result<Self, Box<dyn Error>> {
+        let code = Loop::of_word(ASTRIDE)?;
+        let site = code.adopt_word(policy)?;
+        // What the loop is made with is neither face.
+        bench_code::replace(&site, false);
+        Ok(Self::new(Way::Word { site, faces: [bench_code::word(false), face(MOV)], unit: UNIT }, code))
     }
 
     /// Switches it.
     pub(super) fn toggle(&self, on: bool) -> Result<(), Box<dyn Error>> {
         match &self.way {
             Way::Call(site, _) => site.set(if on { Switch::On } else { Switch::Off })?,
-            Way::Word(site) if on => {
-                let word = Word::new(&ON).unwrap_or_else(|| unreachable!("five bytes are a word"));
-                // SAFETY: (1) one `mov` in place of another, by construction of `Loop::of_word`.
-                unsafe { site.patch(word)? };
-            }
-            Way::Word(site) => bench_code::replace(site, false),
+            Way::Word { site, faces, .. } => self.patch(site, faces[usize::from(on)])?,
         }
         Ok(())
+    }
+
+    /// An executer that took the last patch to its end may not have given the bytes back yet when that is over: it is tried again.
+    fn patch(&self, site: &PatchSite, word: Word) -> Result<(), PatchError> {
+        let mut left = TRIES;
+        loop {
+            // SAFETY: (1) one instruction in place of one, by construction of the faces; a call leads to the hook of its loop.
+            match unsafe { site.patch(word) } {
+                Err(PatchError::Overlap { .. } | PatchError::Contended { .. }) if left > 0 => left -= 1,
+                outcome => {
+                    self.retried.fetch_add(u64::from(left < TRIES), Ordering::Relaxed);
+                    return outcome;
+                }
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Patches that had to be tried again so far; none of a way that needs no patches.
+    pub(super) fn retried(&self) -> Option<u64> {
+        matches!(self.way, Way::Word { .. }).then(|| self.retried.load(Ordering::Relaxed))
     }
 
     /// Runs it until somebody stops it.
@@ -82,33 +122,29 @@ impl Subject {
 
     /// Passes that saw it on, and all, of all executers.
     pub(super) fn seen(&self, passes: &[Passes]) -> Result<[u64; 2], Torn> {
-        let each = passes.iter().map(Passes::seen);
-        each.map(|[sum, all]| Ok([self.passes_in(sum)?, all])).try_fold([0; 2], |whole, part: Result<[u64; 2], Torn>| {
-            let part = part?;
-            Ok([whole[0] + part[0], whole[1] + part[1]])
-        })
+        passes.iter().map(Passes::seen).try_fold([0; 2], |[on, all], [sum, count]| Ok([on + self.passes_in(sum)?, all + count]))
     }
 
     /// How many passes that saw it on have added up to `sum`.
     fn passes_in(&self, sum: u64) -> Result<u64, Torn> {
-        match self.way {
-            Way::Call(..) => Ok(sum),
-            Way::Word(_) if sum.is_multiple_of(UNIT) => Ok(sum / UNIT),
-            Way::Word(_) => Err(Torn { sum }),
-        }
+        let unit = if let Way::Word { unit, .. } = self.way { unit } else { 1 };
+        if sum.is_multiple_of(unit) { Ok(sum / unit) } else { Err(Torn { sum }) }
     }
+}
+
+fn face(bytes: [u8; 5]) -> Word {
+    Word::new(&bytes).unwrap_or_else(|| unreachable!("five bytes are a word"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
     fn subjects() -> Vec<Subject> {
         let policy = Policy::new().unwrap();
         let places = [2064, 2111, 2110, 2109, 2108];
         let calls = places.into_iter().flat_map(|at| [false, true].map(|paper| Subject::call(at, paper, &policy).unwrap()));
-        calls.chain([Subject::word(&policy).unwrap()]).collect()
+        calls.chain([Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()]).collect()
     }
 
     #[test]
@@ -123,18 +159,41 @@ mod tests {
                 subject.run(executer);
                 assert_eq!(subject.seen(&passes).unwrap(), [before[0] + u64::from(on), before[1] + 1], "{subject:?}");
             }
+            assert!(subject.retried().unwrap_or(0) == 0, "nobody else was there: {subject:?}");
         }
     }
 
     #[test]
     fn a_word_changes_on_both_sides_of_the_line() {
-        let changed = Word::new(&ON).unwrap().difference(&bench_code::word(false)).unwrap();
-        assert!(changed.start < 2 && changed.end > 2, "{changed:?}");
+        let policy = Policy::new().unwrap();
+        for subject in [Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()] {
+            let Way::Word { site, faces: [off, on], .. } = &subject.way else { unreachable!("both are words") };
+            let changed = off.difference(on).unwrap();
+            let before = 64 - site.address().within(64);
+            assert!(changed.start < before && changed.end > before, "{changed:?}");
+        }
+    }
+
+    #[test]
+    fn executers_under_fire_see_whole_words_alone() {
+        let policy = Policy::new().unwrap();
+        for subject in [Subject::call_as_word(&policy).unwrap(), Subject::mov(&policy).unwrap()] {
+            let passes = [Passes::default()];
+            std::thread::scope(|scope| {
+                let _stop = super::super::Stop(&passes);
+                scope.spawn(|| subject.run(&passes[0]));
+                for count in 0..2000 {
+                    subject.toggle(count % 2 == 0).unwrap();
+                }
+            });
+            let [on, all] = subject.seen(&passes).unwrap();
+            assert!(on <= all && all > 0);
+        }
     }
 
     #[test]
     fn half_a_word_is_told_from_passes() {
-        let subject = Subject::word(&Policy::new().unwrap()).unwrap();
+        let subject = Subject::mov(&Policy::new().unwrap()).unwrap();
         for half in [1, 0x0100_0000] {
             let passes = Passes::default();
             passes.on.store(7 * UNIT + half, Ordering::Relaxed);
