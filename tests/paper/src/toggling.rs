@@ -9,14 +9,14 @@
 //! - `fig13`: calls, toggled by the literature's four cases: `uncut`, and `cutN` with N bytes before the end of a line.
 //!
 //! The baseline is the same loop without toggling, in the same round: the thread that would toggle waits as busily as before, once with
-//! the site on and once with it off. What a site that is on costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput is
-//! passes in a millisecond of the executers' own processor time, see [`processor_time`], beside what is due to as many passes of each state.
+//! the site on and once with it off. What a site that is on costs is thus not counted as a cost of toggling, see [`Paces`]. Throughput
+//! is passes in a millisecond of the executers' own processor time, see [`processor_time`], beside what is due to as many passes of
+//! each state. Where there is a processor for each thread, a span in which one had to do without counts for nothing.
 //!
 //! | row | what | beside |
 //! |---|---|---|
 //! | `THREADS/still/on`, `…/off` | passes in a millisecond of a site that stays | |
 //! | `THREADS/0` | the same, half on and half off, while nobody waits on the other processor either | what is due |
-//! | `THREADS/0/processor` | the executers' processor time then, in per mille of the time: if it is less than a thousand, others used the machine | |
 //! | `THREADS/RATE` | passes in a millisecond under toggling | what is due |
 //! | `THREADS/RATE/balance` | passes that saw it on, in per mille | the share that is due for the time that it was on |
 //! | `THREADS/RATE/time-on` | the time that it was on, in per mille | |
@@ -87,21 +87,24 @@ pub(crate) fn measure(figure: Figure, quick: bool) -> Result<Report, Box<dyn Err
     let mut report = Report::new(figure.name());
     let cores = std::thread::available_parallelism()?.get();
     let ticks_per_ns = crate::table2::ticks_per_ns();
+    let mut disturbed = 0;
     for (prefix, subject) in figure.subjects(&policy)? {
         for threads in 1..=cores {
             // Where threads take turns on a processor, a few turns have to fit into a span.
             let span = Duration::from_millis(if threads < cores { 20 } else { 60 });
-            let series =
-                Series { subject: &subject, passes: (0..threads).map(|_| Passes::default()).collect(), span, ticks_per_ns };
+            let passes = (0..threads).map(|_| Passes::default()).collect();
+            let series = Series { subject: &subject, passes, span, ticks_per_ns, roomy: threads < cores };
             let figures = series.run(if quick { 10 } else { 40 })?;
-            figures.rows(&format!("{prefix}{threads}"), threads, ticks_per_ns, &mut report);
+            figures.rows(&format!("{prefix}{threads}"), ticks_per_ns, &mut report);
+            disturbed += figures.disturbed;
         }
         let retried = subject.retried().map(|count| Row::plain(format!("{prefix}retried"), count as f64, "words", count));
         report.rows.extend(retried);
     }
     report.notes.push(format!(
         "{cores} processors. The toggler needs one: beside as many executers it shares it with one of them, and while it has to wait \
-         its turn, the site stays as it is. There the balance tells whose turn it was. Barrier: {}; granule: {} bytes.",
+         its turn, the site stays as it is. There the balance tells whose turn it was. {disturbed} spans were left out because others used the \
+         machine. Barrier: {}; granule: {} bytes.",
         policy.barrier,
         policy.granule.bytes()
     ));
@@ -118,6 +121,8 @@ struct Spell {
     toggles: u64,
     /// Nanoseconds that executers have worked.
     worked: u64,
+    /// A thread had to wait for a processor although there is one for each.
+    disturbed: bool,
 }
 
 impl Spell {
@@ -127,6 +132,7 @@ impl Spell {
             time: [0, 1].map(|i| self.time[i] + other.time[i]),
             toggles: self.toggles + other.toggles,
             worked: self.worked + other.worked,
+            disturbed: self.disturbed || other.disturbed,
         };
     }
 
@@ -150,6 +156,8 @@ struct Series<'a> {
     passes: Vec<Passes>,
     span: Duration,
     ticks_per_ns: f64,
+    /// Whether there is a processor for the toggler too.
+    roomy: bool,
 }
 
 impl Series<'_> {
@@ -163,39 +171,43 @@ impl Series<'_> {
             }
             (0..rounds).try_for_each(|_| self.round(&mut figures))
         })?;
-        if figures.on.len() < rounds / 2 {
-            return Err("the executers were hardly ever given a processor: leave the machine alone while this runs".into());
+        if figures.on.len() == 0 {
+            return Err("executers never had a processor of their own: leave the machine alone while this runs".into());
         }
         Ok(figures)
     }
 
-    /// Everything once. It counts for nothing if executers had no processor while the site stayed as it was.
+    /// Everything once. It counts for nothing if it is not known what was due.
     fn round(&self, figures: &mut Figures) -> Result<(), Box<dyn Error>> {
-        let on = self.spell(|| self.stay(true))?;
-        let off = self.spell(|| self.stay(false))?;
+        let [on, off] = [self.spell(true, || self.stay(true))?, self.spell(true, || self.stay(false))?];
         let paces = Paces { on: on.pace(), off: off.pace() };
-        if !paces.are_known() {
+        if on.disturbed || off.disturbed || !paces.are_known() {
+            figures.disturbed += 1;
             return Ok(());
         }
         figures.still(paces);
-        let alone = self.spell(|| self.leave_alone())?;
-        figures.alone.note(&alone, paces);
-        for (cell, (_, rate)) in figures.cells.iter_mut().zip(RATES) {
+        let alone = self.spell(false, || self.leave_alone())?;
+        figures.note(None, &alone, paces);
+        for (rate, (_, a_second)) in RATES.iter().enumerate() {
             let length = self.span.as_nanos() as f64 * self.ticks_per_ns;
-            let interval = self.ticks_per_ns * 1e9 / rate;
-            let spell = self.spell(|| keep_toggling(interval, length, &|on| self.subject.toggle(on)))?;
-            cell.note(&spell, paces);
+            let interval = self.ticks_per_ns * 1e9 / a_second;
+            let spell = self.spell(true, || keep_toggling(interval, length, &|on| self.subject.toggle(on)))?;
+            figures.note(Some(rate), &spell, paces);
         }
         Ok(())
     }
 
-    /// What executers do while `act` goes on, which tells the ticks that the site was on, all ticks and the toggles.
-    fn spell(&self, act: impl FnOnce() -> Result<Toggled, Box<dyn Error>>) -> Result<Spell, Box<dyn Error>> {
+    /// What happens while `act` goes on, which tells the ticks that the site was on, all ticks and the toggles; and which is `busy`, or
+    /// asleep.
+    fn spell(&self, busy: bool, act: impl FnOnce() -> Result<Toggled, Box<dyn Error>>) -> Result<Spell, Box<dyn Error>> {
         let before = self.look()?;
         let Toggled { on, all, toggles } = act()?;
         let after = self.look()?;
         let seen = [0, 1].map(|i| after.seen[i] - before.seen[i]);
-        Ok(Spell { seen, time: [on, all], toggles, worked: after.worked.saturating_sub(before.worked) })
+        let [own, worked] = [after.spent.own - before.spent.own, after.spent.others.saturating_sub(before.spent.others)];
+        let due = 0.9 * all as f64 / self.ticks_per_ns;
+        let in_want = (worked as f64) < due * self.passes.len() as f64 || (busy && (own as f64) < due);
+        Ok(Spell { seen, time: [on, all], toggles, worked, disturbed: self.roomy && in_want })
     }
 
     /// What executers have done so far. If this thread was sent off in between, its parts do not belong together: it looks again.
@@ -203,7 +215,7 @@ impl Series<'_> {
         let mut left = 100;
         loop {
             let start = Ticks::now();
-            let look = Look { seen: self.subject.seen(&self.passes)?, worked: processor_time::of_others()? };
+            let look = Look { seen: self.subject.seen(&self.passes)?, spent: processor_time::spent()? };
             let took = Ticks::now().since(start).0 as f64 / self.ticks_per_ns;
             if took < 20e3 || left == 0 {
                 return Ok(look);
@@ -235,10 +247,10 @@ impl Series<'_> {
     }
 }
 
-/// Passes that saw it on and all, and the nanoseconds that executers have worked.
+/// Passes that saw it on and all, and the processor time of toggler and executers.
 struct Look {
     seen: [u64; 2],
-    worked: u64,
+    spent: processor_time::Spent,
 }
 
 /// Ticks that it was on, all ticks, and how often it was toggled.
@@ -304,9 +316,20 @@ struct Figures {
     off: Blocks,
     alone: Cell,
     cells: [Cell; RATES.len()],
+    /// Spans that count for nothing.
+    disturbed: u64,
 }
 
 impl Figures {
+    /// Notes what happened at one of the rates, or at none.
+    fn note(&mut self, rate: Option<usize>, spell: &Spell, paces: Paces) {
+        if spell.disturbed {
+            self.disturbed += 1;
+            return;
+        }
+        rate.map_or(&mut self.alone, |rate| &mut self.cells[rate]).note(spell, paces);
+    }
+
     fn still(&mut self, paces: Paces) {
         for (blocks, pace) in [(&mut self.on, paces.on), (&mut self.off, paces.off)] {
             blocks.push(pace as u64);
@@ -314,20 +337,19 @@ impl Figures {
         }
     }
 
-    fn rows(&self, name: &str, threads: usize, ticks_per_ns: f64, report: &mut Report) {
+    fn rows(&self, name: &str, ticks_per_ns: f64, report: &mut Report) {
         let paces = Paces { on: self.on.median(0.0), off: self.off.median(0.0) };
         let still = [("on", &self.on, paces.on), ("off", &self.off, paces.off)];
         let plain = |(state, blocks, pace): (_, &Blocks, _)| {
             Row::plain(format!("{name}/still/{state}"), pace, "1/ms", blocks.len() as u64)
         };
         report.rows.extend(still.map(plain));
-        let nanoseconds = self.alone.whole.time[1] as f64 / ticks_per_ns * threads as f64;
-        let processor = 1e3 * self.alone.whole.worked as f64 / nanoseconds;
-        report.rows.push(Row::plain(format!("{name}/0/processor"), processor, "permille", self.on.len() as u64));
         let rates = [("0", &self.alone)].into_iter().chain(RATES.iter().map(|(rate, _)| *rate).zip(&self.cells));
         for (rate, Cell { pace, due, whole }) in rates {
             let row = format!("{name}/{rate}");
-            report.rows.extend(Ratio::of(pace, due, 0.0).map(|ratio| Row::compared(&row, "1/ms", &ratio)));
+            // A rate of which every span was disturbed has no rows.
+            let Some(ratio) = Ratio::of(pace, due, 0.0) else { continue };
+            report.rows.push(Row::compared(&row, "1/ms", &ratio));
             let balance = Row::plain(format!("{row}/balance"), 1e3 * share(whole.seen), "permille", whole.seen[1]);
             report.rows.push(Row { baseline: Some(1e3 * paces.share(whole.time_on())), ..balance });
             report.rows.push(Row::plain(format!("{row}/time-on"), 1e3 * whole.time_on(), "permille", whole.toggles));
@@ -367,25 +389,27 @@ mod tests {
     #[test]
     fn a_spell_without_work_has_no_pace() {
         assert_eq!((Spell::default().pace(), Spell::default().time_on()), (0.0, 0.0));
-        let spell = Spell { seen: [1, 4], time: [30, 40], toggles: 2, worked: 2_000_000 };
+        let spell = Spell { seen: [1, 4], time: [30, 40], toggles: 2, worked: 2_000_000, disturbed: false };
         assert_eq!((spell.pace(), spell.time_on()), (2.0, 0.75));
         let mut twice = spell;
         twice.add(&spell);
-        assert_eq!(twice, Spell { seen: [2, 8], time: [60, 80], toggles: 4, worked: 4_000_000 });
+        assert_eq!(twice, Spell { seen: [2, 8], time: [60, 80], toggles: 4, worked: 4_000_000, disturbed: false });
     }
 
     #[test]
     fn every_figure_has_a_row_for_every_rate_of_every_subject() {
         let mut figures = Figures::default();
         let paces = Paces { on: 1000.0, off: 3000.0 };
-        let spell = Spell { seen: [500, 2000], time: [1, 2], toggles: 2, worked: 1_000_000 };
+        let spell = Spell { seen: [500, 2000], time: [1, 2], toggles: 2, worked: 1_000_000, disturbed: false };
         figures.still(paces);
-        figures.alone.note(&spell, paces);
-        figures.cells.iter_mut().for_each(|cell| cell.note(&spell, paces));
+        [None].into_iter().chain((0..RATES.len()).map(Some)).for_each(|rate| figures.note(rate, &spell, paces));
+        let disturbed = Spell { seen: [0, 7], disturbed: true, ..spell };
+        figures.note(None, &disturbed, paces);
+        assert_eq!((figures.disturbed, figures.alone.whole), (1, spell));
         let mut report = Report::new("fig11");
-        figures.rows("1", 1, 1.0, &mut report);
+        figures.rows("1", 1.0, &mut report);
         let names: Vec<&str> = report.rows.iter().map(|row| row.name.as_str()).collect();
-        assert_eq!(names.len(), 3 + 4 * (1 + RATES.len()));
+        assert_eq!(names.len(), 2 + 4 * (1 + RATES.len()));
         for (rate, _) in RATES {
             let row = report.rows.iter().find(|row| row.name == format!("1/{rate}")).unwrap();
             assert_eq!((row.value, row.baseline, row.ratio), (2000.0, Some(2000.0), Some(1.0)));

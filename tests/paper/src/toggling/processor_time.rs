@@ -10,11 +10,19 @@
 
 use std::io;
 
-/// Nanoseconds that all threads of this process but the calling one have worked so far.
-pub(super) fn of_others() -> io::Result<u64> {
+/// Nanoseconds of processor time so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Spent {
+    /// By the calling thread.
+    pub(super) own: u64,
+    /// By all other threads of this process.
+    pub(super) others: u64,
+}
+
+pub(super) fn spent() -> io::Result<Spent> {
     // The own clock first: what is spent in between is then at most added to the others.
     let own = clock(libc::CLOCK_THREAD_CPUTIME_ID)?;
-    Ok(clock(libc::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(own))
+    Ok(Spent { own, others: clock(libc::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(own) })
 }
 
 fn clock(which: libc::clockid_t) -> io::Result<u64> {
@@ -31,16 +39,19 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    fn work(long: Duration) {
+        let start = clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap();
+        while u128::from(clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap() - start) < long.as_nanos() {}
+    }
+
     #[test]
-    fn the_work_of_others_counts_and_ones_own_does_not() {
-        let before = of_others().unwrap();
-        let worked = std::thread::spawn(|| {
-            let start = clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap();
-            let long = Duration::from_millis(20).as_nanos() as u64;
-            while clock(libc::CLOCK_THREAD_CPUTIME_ID).unwrap() - start < long {}
-            long
-        });
-        let long = worked.join().unwrap();
-        assert!(of_others().unwrap() - before >= long);
+    fn ones_own_work_and_the_work_of_others_are_told_apart() {
+        let long = Duration::from_millis(20);
+        let before = spent().unwrap();
+        std::thread::spawn(move || work(long)).join().unwrap();
+        let between = spent().unwrap();
+        assert!(u128::from(between.others - before.others) >= long.as_nanos());
+        work(long);
+        assert!(u128::from(spent().unwrap().own - between.own) >= long.as_nanos());
     }
 }
