@@ -1,0 +1,1 @@
+//! An ahead-of-time WebAssembly engine whose machine code carries probe sites.

@@ -1,0 +1,1 @@
+//! The instrumentation language: one script, two targets.
