@@ -157,8 +157,9 @@ impl Word {
 /// | 2 | somebody carries it out | set with the state by an actor who finds it clear; cleared by that actor |
 /// | 3–31 | the term | who arms |
 ///
-/// Every change is a compare-and-swap with acquire and release: a carrier's stores are made before custody is laid down, and the
-/// next one's after it was taken up.
+/// Every change is a compare-and-swap: a carrier's stores are made before custody is laid down, and the next one's after it was taken
+/// up. Changes and loads are sequentially consistent, for callers whose sites come and go: who adds a site and then looks at the
+/// state, and who changes the state and then looks for sites, cannot both miss the other, if they keep to that order too.
 #[derive(Debug)]
 pub struct Custody(AtomicU32);
 
@@ -186,11 +187,11 @@ impl Custody {
     }
 
     fn word(&self) -> Word {
-        Word(self.0.load(Ordering::Acquire))
+        Word(self.0.load(Ordering::SeqCst))
     }
 
     fn exchange(&self, old: Word, new: Word) -> Result<(), Word> {
-        self.0.compare_exchange(old.0, new.0, Ordering::AcqRel, Ordering::Acquire).map(drop).map_err(Word)
+        self.0.compare_exchange(old.0, new.0, Ordering::SeqCst, Ordering::SeqCst).map(drop).map_err(Word)
     }
 
     /// Does `act`. `carry_out` switches all sites of the probe; it may be called several times, or not at all. Never waits; usable in a

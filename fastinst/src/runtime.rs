@@ -10,7 +10,7 @@
 //! - [`functions`], [`sites`] and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
 //! - [`measure`] knows the clock, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines.
-//! - [`agent`] is the thread that drains, decides and writes; [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
+//! - [`agent`] is the thread that drains, decides and writes; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
 //!   functions of the C library that we stand before.
 
 pub(crate) mod agent;
@@ -26,3 +26,4 @@ pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod stub;
 pub(crate) mod threads;
+mod wishes;

@@ -564,7 +564,7 @@ fn closed_streams_and_full_disks_are_lived_with() {
 #[test]
 fn hardly_any_address_space_is_lived_with() {
     let Some(trial) = Trial::of("calls.c", &["-O2"]) else { return };
-    for kilobytes in [20_000, 40_000, 100_000, 250_000] {
+    for kilobytes in [20_000, 40_000, 60_000, 80_000, 100_000, 120_000, 160_000, 250_000] {
         let shell = ["-c", &format!("ulimit -v {kilobytes}; exec \"$0\"")];
         let plain = patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program));
         assert_eq!(plain.status.code(), Some(7), "{kilobytes}");
@@ -592,6 +592,24 @@ fn addresses_that_are_not_random_are_counted_exactly() {
         assert_same(&with, &plain, policy);
         if policy == "exact" || policy == "count" {
             assert_eq!(exact_calls(&profile(&path)), truth, "{policy}");
+        }
+    }
+}
+
+// Load.
+
+#[test]
+fn an_agent_that_is_kept_from_running_in_the_middle_of_its_round_loses_no_call() {
+    let Some(brake) = Trial::of("brake.c", &["-O1", "-shared", "-fPIC", "-fno-instrument-functions"]) else { return };
+    let Some(trial) = Trial::of("frames.c", &["-O0"]) else { return };
+    let (truth, plain) = (counted(&trial.program, &[]), trial.plain());
+    let preload = format!("{}:{}", brake.program.display(), library().display());
+    for policy in ["exact", "count"] {
+        for _ in 0..20 {
+            let profiles = trial.behaves_as(&plain, policy, |command| {
+                command.env("LD_PRELOAD", &preload);
+            });
+            assert_eq!(exact_calls(&profiles[0]), truth, "{policy}");
         }
     }
 }

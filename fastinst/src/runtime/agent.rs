@@ -6,12 +6,13 @@
 use super::functions::{self, Id};
 use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
-use super::{guest, measure, modes, sites, threads};
+use super::wishes::{self, Step, Taken, Wishes};
+use super::{event, guest, measure, modes, sites, threads};
 use crate::names::Names;
 use crate::output;
 use profiler::{Clock, Conductor, Mode, Probes, Sample};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
@@ -19,17 +20,11 @@ use wordpatch::{CodeAddr, Ticks};
 
 /// Counted up with every call, and slept on.
 static CALLS: AtomicU32 = AtomicU32::new(0);
-/// What was asked for: bits below.
-static WISHES: AtomicU32 = AtomicU32::new(0);
-/// How many times the profile was written on request.
-static WRITTEN: AtomicU32 = AtomicU32::new(0);
+static WISHES: Wishes = Wishes::new();
 /// The agent's thread; zero if there is none.
 static THREAD: AtomicU32 = AtomicU32::new(0);
 /// What draining, deciding and switching took the agent, for the account.
 static SPENT: AtomicU64 = AtomicU64::new(0);
-
-const WRITE: u32 = 1;
-const LEAVE: u32 = 2;
 
 /// The share of one processor that looking at counters may take.
 const LOOKING: u64 = 250;
@@ -61,14 +56,15 @@ pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
     }
-    let before = WRITTEN.load(Acquire);
-    ask(WRITE);
-    await_until(patience, || WRITTEN.load(Acquire) != before)
+    let wish = WISHES.ask();
+    call();
+    await_until(patience, || WISHES.is_answered(wish))
 }
 
 /// Has the profile written some time soon. Usable in a signal handler.
 pub(crate) fn ask_to_write() {
-    ask(WRITE);
+    let _ = WISHES.ask();
+    call();
 }
 
 /// Has the agent leave, and waits until its thread is gone.
@@ -77,13 +73,9 @@ pub(crate) fn dismiss(patience: Duration) -> bool {
     if thread == 0 {
         return true;
     }
-    ask(LEAVE);
-    await_until(patience, || THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32)))
-}
-
-fn ask(wish: u32) {
-    WISHES.fetch_or(wish, AcqRel);
+    WISHES.dismiss();
     call();
+    await_until(patience, || THREAD.load(Acquire) == 0 && !wordpatch::os::threads::lives(Tid(thread as i32)))
 }
 
 fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
@@ -107,7 +99,7 @@ fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
 /// In a forked child: the thread is the parent's.
 pub(crate) fn forget() {
     THREAD.store(0, Release);
-    WISHES.store(0, Release);
+    WISHES.forget();
     SPENT.store(0, Relaxed);
 }
 
@@ -136,8 +128,10 @@ pub(crate) fn start(make: impl FnOnce() -> Agent + Send + 'static) -> std::io::R
 pub(crate) struct Agent {
     conductor: Conductor,
     functions: Vec<Account>,
-    /// The conductor was told of those below.
-    told: u32,
+    /// Those below were met.
+    met: u32,
+    /// Functions that were not made yet when they were met.
+    unready: Vec<Id>,
     /// Those that are in sample mode.
     armed: Vec<Id>,
     started: measure::Instants,
@@ -168,7 +162,8 @@ impl Agent {
         let mut agent = Self {
             conductor,
             functions: Vec::new(),
-            told: 1,
+            met: 1,
+            unready: Vec::new(),
             armed: Vec::new(),
             started: measure::Instants::now(),
             cpu: process_time(),
@@ -177,23 +172,29 @@ impl Agent {
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
         };
-        let new = agent.meet();
-        agent.told = new.end.max(1);
-        let all: BTreeSet<Id> = functions::all().collect();
+        let all = agent.meet();
         agent.discover(&all, &mut garden());
         agent
     }
 
-    /// Makes accounts for functions that have come since. Returns those that the conductor was not told of.
-    fn meet(&mut self) -> std::ops::Range<u32> {
-        let count = functions::count();
-        self.functions.resize(count as usize, Account { told: 0, ended: 0, samples: false, module: None });
-        self.told..count
+    /// Makes accounts for functions that have come since. Returns those that the conductor has to be told of.
+    fn meet(&mut self) -> BTreeSet<Id> {
+        self.make_accounts();
+        let count = self.functions.len() as u32;
+        let come = std::mem::take(&mut self.unready).into_iter().chain((self.met..count).map(Id));
+        let (ready, unready): (Vec<Id>, _) = come.filter(|id| !id.is_nobody()).partition(|id| id.is_made());
+        (self.met, self.unready) = (count, unready);
+        ready.into_iter().collect()
+    }
+
+    fn make_accounts(&mut self) {
+        let blank = Account { told: 0, ended: 0, samples: false, module: None };
+        self.functions.resize(functions::count() as usize, blank);
     }
 
     /// Tells the conductor of functions that are new or have new sites.
     fn discover(&mut self, changed: &BTreeSet<Id>, garden: &mut Garden) {
-        self.meet();
+        self.make_accounts();
         for &id in changed {
             let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
             // Where it was first seen: its module may be gone meanwhile, and another lie there.
@@ -211,21 +212,22 @@ impl Agent {
     }
 
     fn run(mut self) {
-        let mut pause = SOONEST;
+        let (mut pause, mut taken) = (SOONEST, Taken::default());
         loop {
             let calls = CALLS.load(Acquire);
-            if WISHES.load(Acquire) == 0 {
+            if !WISHES.is_waiting() {
                 sleep_while_for(&CALLS, calls, pause);
             }
-            pause = self.tick();
-            let wishes = WISHES.swap(0, AcqRel);
-            if wishes & WRITE != 0 {
-                self.write();
-                WRITTEN.fetch_add(1, Release);
-            } else if guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval) {
-                self.write();
+            for step in wishes::ROUND {
+                match step {
+                    Step::Take => taken = WISHES.take(),
+                    Step::Look => pause = self.tick(),
+                    Step::Write if taken.write || self.is_due() => self.write(),
+                    Step::Write => {}
+                    Step::Answer => WISHES.answer(taken),
+                }
             }
-            if wishes & LEAVE != 0 {
+            if taken.leave {
                 break;
             }
         }
@@ -233,9 +235,15 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
+    /// Whether a profile is to be written because of the time.
+    fn is_due(&self) -> bool {
+        guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
+    }
+
     /// Drains, decides, switches. Returns how long to sleep.
     fn tick(&mut self) -> Duration {
         let start = Ticks::now();
+        event::agent_has_come();
         self.look_for_modules();
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
@@ -267,7 +275,7 @@ impl Agent {
     }
 
     fn look_for_modules(&mut self) {
-        let news = guest::take_new_functions() | guest::take_lessons();
+        let news = guest::take_new_functions() | guest::take_lessons() | !self.unready.is_empty();
         let modules = guest::take_modules_wanted();
         if !modules && !news {
             return;
@@ -277,9 +285,7 @@ impl Agent {
             guest::want_modules();
             return;
         }
-        let new = self.meet();
-        self.told = new.end.max(1);
-        let mut changed: BTreeSet<Id> = new.map(Id).collect();
+        let mut changed = self.meet();
         changed.extend(garden.learn());
         if modules {
             changed.extend(garden.plant_all(guest::policy(), true, Some(&guest::take_wanted())));
@@ -313,7 +319,7 @@ impl Agent {
             }
             if ended {
                 // It may have been the only one that called some function, and was gone before anybody heard of that.
-                self.meet();
+                self.make_accounts();
                 self.take_records(block);
                 block.state.store(FREE, Release);
             }
@@ -370,6 +376,8 @@ impl Agent {
 
     /// Sums up the entries of all threads, and tells the conductor what has come.
     fn count(&mut self) {
+        // Nobody may have looked for new functions since they were called: not while a library is unloaded.
+        self.make_accounts();
         let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
         for block in threads::all() {
             let records = threads::records_of(block).min(sums.len() as u32);

@@ -2,7 +2,8 @@
 //!
 //! Nothing here allocates, takes a lock, or waits for anybody but the agent when a ring is full. It may run in a signal handler that has
 //! interrupted a stub, or this very module on the same thread: then the entry is counted in the function's common counter, and
-//! nothing else is done. The program's `errno` is as it was.
+//! nothing else is done. A handler's stubs do not ask whether they interrupt us: so whatever they count up is counted up here by
+//! one instruction, too. The program's `errno` is as it was.
 //!
 //! # Safety
 //!
@@ -11,13 +12,13 @@
 
 use super::agent;
 use super::functions::{self, Id};
-use super::layout::{FRAME, Frame, Function, Header, RING_COUNT, Record};
+use super::layout::{FRAME, Frame, Function, Header, RING_ROOM, Record};
 use super::sites;
 use super::stub::{MULTIPLIER, NO_SITE};
 use super::threads::{self, Caller};
 use super::{guest, measure, modes};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::compiler_fence;
+use std::sync::atomic::{AtomicBool, compiler_fence};
 use wordpatch::Ticks;
 use wordpatch::os;
 
@@ -28,8 +29,20 @@ const ANOTHER_STACK: u64 = 64 << 20;
 /// never return.
 const OVERRUN: i32 = -64;
 
-/// How often a thread gives way for room in its ring before it gives a sample up.
-const PATIENCE: usize = 20_000;
+/// How long a thread waits for room in its ring before it gives a sample up, in seconds: the agent needs some microseconds once it
+/// runs, and on a busy machine it runs when it is its turn.
+const PATIENCE: f64 = 1.0;
+
+/// Somebody has waited in vain: nobody waits again before the agent has come. It may not be there at all, in a child that was made
+/// behind the C library's back.
+static RESIGNED: AtomicBool = AtomicBool::new(false);
+
+/// The agent has come, and takes what is in the rings.
+pub(super) fn agent_has_come() {
+    if RESIGNED.load(Relaxed) {
+        RESIGNED.store(false, Relaxed);
+    }
+}
 
 /// An enter hook was called.
 pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32) {
@@ -130,7 +143,7 @@ fn enter_on(block: &Header, id: Id, sp: u64) {
     let Some(record) = record_of(block, id, function) else { return count_late(id) };
     let counts = modes::mode_counts(function);
     if counts {
-        bump(&record.count);
+        record.count.fetch_add(1, Relaxed);
     }
     if modes::mode_is_sample(function) {
         begin_term(block, record, function);
@@ -138,12 +151,12 @@ fn enter_on(block: &Header, id: Id, sp: u64) {
         let timed = record.skip.load(Relaxed) <= 0;
         if timed && record.left.load(Relaxed) > 0 {
             record.skip.store(draw(block, function), Relaxed);
-            record.left.store(record.left.load(Relaxed) - 1, Relaxed);
+            record.left.fetch_sub(1, Relaxed);
             push(block, id, record, sp, true);
         } else if timed {
             beyond_quota(block, id, record, function, sp);
         } else {
-            record.skip.store(record.skip.load(Relaxed) - 1, Relaxed);
+            record.skip.fetch_sub(1, Relaxed);
             if record.open.load(Relaxed) != 0 {
                 push(block, id, record, sp, false);
             }
@@ -196,11 +209,6 @@ fn draw(block: &Header, function: &Function) -> i32 {
     table.map_or(0, |table| i32::from(table[(random >> 56) as usize]))
 }
 
-/// Adds one to a counter that only this thread writes.
-fn bump(counter: &std::sync::atomic::AtomicU64) {
-    counter.store(counter.load(Relaxed) + 1, Relaxed);
-}
-
 fn depth(block: &Header) -> usize {
     (block.top.load(Relaxed).addr() - std::ptr::from_ref(block.frame(0)).addr()) / FRAME
 }
@@ -249,7 +257,7 @@ fn drop_frame(block: &Header, index: usize) {
         && record.term.load(Relaxed) == frame.term.load(Relaxed)
         && record.open.load(Relaxed) > 0
     {
-        record.open.store(record.open.load(Relaxed) - 1, Relaxed);
+        record.open.fetch_sub(1, Relaxed);
     }
     if frame.time.load(Relaxed) != 0 {
         block.lost.fetch_add(1, Relaxed);
@@ -273,7 +281,7 @@ fn push(block: &Header, id: Id, record: &Record, sp: u64, timed: bool) {
     frame.term.store(record.term.load(Relaxed), Relaxed);
     frame.finished.store(block.finished.load(Relaxed), Relaxed);
     frame.children.store(0, Relaxed);
-    record.open.store(record.open.load(Relaxed) + 1, Relaxed);
+    record.open.fetch_add(1, Relaxed);
     if timed {
         frame.time.store(Ticks::now().0, Relaxed);
     }
@@ -299,14 +307,13 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
     if started != 0 {
         let ticks = now.saturating_sub(started);
         let parent = block.frame(at - 1);
-        parent.children.store(parent.children.load(Relaxed).wrapping_add(ticks), Relaxed);
+        parent.children.fetch_add(ticks, Relaxed);
         let nested = block.finished.load(Relaxed).wrapping_sub(frame.finished.load(Relaxed));
-        bump(&block.finished);
+        block.finished.fetch_add(1, Relaxed);
         record_sample(block, id, [ticks, frame.children.load(Relaxed), call_site, nested]);
     }
     set_depth(block, at);
-    record.open.store(record.open.load(Relaxed) - 1, Relaxed);
-    if record.open.load(Relaxed) == 0 && record.left.load(Relaxed) <= 0 {
+    if record.open.fetch_sub(1, Relaxed) == 1 && record.left.load(Relaxed) <= 0 {
         modes::retire(id, term);
     }
 }
@@ -317,9 +324,7 @@ fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [
         block.lost.fetch_add(1, Relaxed);
         return;
     }
-    let head = block.head.load(Relaxed);
-    block.head.store(head + 1, Relaxed);
-    compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    let head = block.head.fetch_add(1, Relaxed);
     let entry = block.entry(head);
     entry.ticks.store(ticks, Relaxed);
     entry.children.store(children, Relaxed);
@@ -331,30 +336,34 @@ fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [
 fn has_room(block: &Header) -> bool {
     // The tail first: between the two a signal's handler may have added some, and the agent taken them.
     let tail = block.drained.tail.load(Acquire);
-    block.head.load(Relaxed).wrapping_sub(tail) < RING_COUNT as u64
+    block.head.load(Relaxed).wrapping_sub(tail) < RING_ROOM as u64
 }
 
 /// Calls the agent, and gives it time. Signals' handlers that come meanwhile leave everything as it is, so that they are not nested in
 /// anything: they wait in the same way.
 fn wait_for_room(block: &Header) -> bool {
+    if !agent::is_there() || RESIGNED.load(Relaxed) {
+        return false;
+    }
     let start = Ticks::now();
+    let end = Ticks(start.0 + guest::clock().ticks(PATIENCE).0);
     let busy = block.busy.swap(0, Relaxed);
-    let mut room = false;
-    for attempt in 0..PATIENCE {
-        room = has_room(block);
-        if room || !agent::is_there() {
-            break;
+    let mut looks = 0;
+    while !has_room(block) && !RESIGNED.load(Relaxed) {
+        if Ticks::now() > end {
+            RESIGNED.store(true, Relaxed);
         }
-        if attempt % 64 == 0 {
+        if looks % 64 == 0 {
             agent::call();
         }
-        os::threads::give_way();
+        looks += 1;
+        if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
     }
     block.busy.store(busy, Relaxed);
     // Calls around this one have become longer by that: as much as by so many timed calls inside.
     let as_pairs = Ticks::now().since(start).0 as f64 / measure::pair();
-    block.finished.store(block.finished.load(Relaxed).wrapping_add(as_pairs as u64), Relaxed);
-    room
+    block.finished.fetch_add(as_pairs as u64, Relaxed);
+    has_room(block)
 }
 
 #[cfg(test)]

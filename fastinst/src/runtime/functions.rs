@@ -1,7 +1,11 @@
 //! The table of functions: numbered in the order in which they were found, and found again by address.
 //!
 //! A hook that is told an address which nobody knows adds it, so that the table takes no lock and never grows in place: its
-//! address space is reserved once. Number 0 is a function of our own, on which costs are measured.
+//! address space is reserved once. Nobody waits for anybody, either: who adds may be interrupted by a signal whose handler adds the same
+//! function, or not be there any more in a forked child. So a number is taken first, its function is made, and the last step
+//! makes it known: one compare-and-swap of a cell of the index. Who comes second there has made a function that nobody finds.
+//!
+//! Number 0 is a function of our own, on which costs are measured.
 //!
 //! # Safety
 //!
@@ -43,6 +47,20 @@ impl Id {
         Self(offset / RECORD as u32)
     }
 
+    /// Whether it is made: the agent may see a number before that.
+    pub(crate) fn is_made(self) -> bool {
+        self.address() > NOBODY
+    }
+
+    /// Whether it was made and nobody will ever find it.
+    pub(crate) fn is_nobody(self) -> bool {
+        self.address() == NOBODY
+    }
+
+    fn address(self) -> u64 {
+        self.function().address.load(Acquire)
+    }
+
     pub(crate) fn function<'f>(self) -> &'f Function {
         debug_assert!(self.0 < count(), "function {}", self.0);
         let base = stub::FUNCTIONS.load(Relaxed) as usize;
@@ -62,13 +80,13 @@ impl Function {
 /// Reserves the tables. Once, before any hook looks.
 pub(crate) fn prepare() -> Result<(), OsError> {
     // SAFETY: (1) new mappings.
-    let index = unsafe { pages::map_private(Place::Anywhere, CELLS * 16, Protection::ReadWrite)? };
+    let index = unsafe { pages::map_private(Place::Anywhere, CELLS * size_of::<AtomicU32>(), Protection::ReadWrite)? };
     // SAFETY: as above.
     let functions = unsafe { pages::map_private(Place::Anywhere, MOST * FUNCTION, Protection::ReadWrite)? };
     stub::FUNCTIONS.store(functions.get() as u64, Release);
     INDEX.store(index.get() as u64, Release);
     // The function that costs are measured on: an address that no function has.
-    add(1);
+    add(NOBODY);
     Ok(())
 }
 
@@ -77,68 +95,89 @@ pub(crate) fn count() -> u32 {
     COUNT.load(Acquire).min(MOST as u32)
 }
 
-/// All but number 0.
+/// All but number 0, and those that are not made yet.
 pub(crate) fn all() -> impl Iterator<Item = Id> {
-    (1..count()).map(Id)
+    (1..count()).map(Id).filter(|id| id.is_made())
 }
 
-/// A cell: the address, and the number plus one, stored behind it.
-fn cell<'c>(at: usize) -> &'c (AtomicU64, AtomicU64) {
+/// The address of what was made and is found by nobody.
+const NOBODY: u64 = 1;
+
+/// A cell of the index.
+///
+/// | value | meaning | who may change it |
+/// |---|---|---|
+/// | 0 | free | who adds a function |
+/// | [`BURIED`] | not used again, so that those behind it are still found | nobody |
+/// | another | the number of a function, plus one | who unloads its module |
+fn cell<'c>(at: usize) -> &'c AtomicU32 {
     let base = INDEX.load(Relaxed) as usize;
     // SAFETY: (1) as for functions; (2) `at` is below `CELLS`.
-    unsafe { &*std::ptr::with_exposed_provenance(base + (at % CELLS) * 16) }
+    unsafe { &*std::ptr::with_exposed_provenance(base + (at % CELLS) * size_of::<AtomicU32>()) }
+}
+
+const BURIED: u32 = u32::MAX;
+
+/// The first cell, from `at` on, that is free, or that of the function at `address`.
+fn seek(mut at: usize, address: u64) -> Result<Id, usize> {
+    loop {
+        match cell(at).load(Acquire) {
+            0 => return Err(at),
+            BURIED => {}
+            found => {
+                let id = Id(found - 1);
+                if id.address() == address {
+                    return Ok(id);
+                }
+            }
+        }
+        at += 1;
+    }
 }
 
 /// The function at `address`, if it is known.
 pub(crate) fn find(address: u64) -> Option<Id> {
+    seek(place(address), address).ok()
+}
+
+/// The function at `address`, added if it is new; `None` if the table is full. Usable in a signal handler.
+pub(crate) fn add(address: u64) -> Option<Id> {
+    let mut made = None;
     let mut at = place(address);
     loop {
-        let (key, number) = cell(at);
-        match key.load(Acquire) {
-            0 => return None,
-            found if found == address => {
-                // Its finder is between two stores.
-                let number = loop {
-                    match number.load(Acquire) {
-                        0 => std::hint::spin_loop(),
-                        number => break number - 1,
-                    }
-                };
-                return (number < MOST as u64).then_some(Id(number as u32));
+        at = match seek(at, address) {
+            Ok(known) => {
+                if let Some(Id(unused)) = made {
+                    Id(unused).function().address.store(NOBODY, Release);
+                }
+                return Some(known);
             }
-            _ => at += 1,
+            Err(free) => free,
+        };
+        let id = match made {
+            Some(id) => id,
+            None => *made.insert(make(address)?),
+        };
+        if cell(at).compare_exchange(0, id.0 + 1, AcqRel, Acquire).is_ok() {
+            return Some(id);
         }
     }
 }
 
-/// The function at `address`, added if it is new; `None` if the table is full. Usable in a signal handler, except that one which
-/// interrupts this very function for the same address would wait: hooks are guarded against that.
-pub(crate) fn add(address: u64) -> Option<Id> {
-    if address == 0 || COUNT.load(Relaxed) >= MOST as u32 {
-        let known = if address == 0 { None } else { find(address) };
-        if known.is_none() {
-            REFUSED.fetch_add(1, Relaxed);
-        }
-        return known;
+/// A function that nobody finds yet.
+fn make(address: u64) -> Option<Id> {
+    let number = COUNT.load(Relaxed);
+    if address == 0 || number >= MOST as u32 {
+        REFUSED.fetch_add(1, Relaxed);
+        return None;
     }
-    let mut at = place(address);
-    loop {
-        let (key, number) = cell(at);
-        match key.compare_exchange(0, address, AcqRel, Acquire) {
-            Ok(_) => {
-                let id = COUNT.fetch_add(1, AcqRel);
-                if id < MOST as u32 {
-                    modes::begin(Id(id), address);
-                } else {
-                    REFUSED.fetch_add(1, Relaxed);
-                }
-                number.store(u64::from(id) + 1, Release);
-                return (id < MOST as u32).then_some(Id(id));
-            }
-            Err(found) if found == address => return find(address),
-            Err(_) => at += 1,
-        }
+    let id = Id(COUNT.fetch_add(1, AcqRel));
+    if id.0 >= MOST as u32 {
+        REFUSED.fetch_add(1, Relaxed);
+        return None;
     }
+    modes::begin(id, address);
+    Some(id)
 }
 
 /// Where to look first: functions that lie near each other have cells near each other, so that few pages are touched.
@@ -148,14 +187,67 @@ fn place(address: u64) -> usize {
 
 /// Forgets the addresses in `span`: other functions may come to lie there. Numbers stay what they were.
 pub(crate) fn forget(span: &Range<CodeAddr>) {
-    for at in 0..CELLS {
-        let (key, _) = cell(at);
-        let address = key.load(Acquire);
-        if span.contains(&CodeAddr::new(address as usize)) {
-            key.store(BURIED, Release);
+    for cell in (0..CELLS).map(cell) {
+        let found = cell.load(Acquire);
+        if found != 0 && found != BURIED && span.contains(&CodeAddr::new(Id(found - 1).address() as usize)) {
+            cell.store(BURIED, Release);
         }
     }
 }
 
-/// The key of a cell that is not used again, so that those behind it are still found.
-const BURIED: u64 = u64::MAX;
+/// In a forked child: functions that other threads were making are never made.
+pub(crate) fn inherit() {
+    for id in (1..count()).map(Id).filter(|id| id.address() == 0) {
+        id.function().address.store(NOBODY, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::guest;
+    use std::collections::BTreeSet;
+
+    /// Addresses that no other test has.
+    const FIRST: u64 = 0x5000_0000_0000;
+
+    #[test]
+    fn threads_that_add_the_same_functions_at_once_agree_about_their_numbers() {
+        guest::prepare_tables().unwrap();
+        let addresses: Vec<u64> = (0..2000).map(|number| FIRST + number * 4).collect();
+        let add_all = || addresses.iter().map(|&address| add(address).unwrap()).collect::<Vec<Id>>();
+        let found: Vec<Vec<Id>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(add_all)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
+        assert_eq!(found[0].iter().collect::<BTreeSet<_>>().len(), addresses.len());
+        for (&id, &address) in found[0].iter().zip(&addresses) {
+            assert_eq!((find(address), id.address()), (Some(id), address));
+        }
+    }
+
+    #[test]
+    fn a_function_that_was_never_finished_keeps_nobody_from_adding_it() {
+        guest::prepare_tables().unwrap();
+        let address = FIRST + 0x10_0000;
+        // Interrupted, or in a parent, before it was made known.
+        let unfinished = make(address).unwrap();
+        let id = add(address).unwrap();
+        assert_ne!(id, unfinished);
+        assert_eq!(find(address), Some(id));
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_the_way_to_others_open() {
+        guest::prepare_tables().unwrap();
+        // Neighbours in the index.
+        let addresses: Vec<u64> = (0..8).map(|number| FIRST + 0x20_0000 + number).collect();
+        let ids: Vec<Id> = addresses.iter().map(|&address| add(address).unwrap()).collect();
+        let [gone, end] = [2, 5].map(|at| CodeAddr::new(addresses[at] as usize));
+        forget(&(gone..end));
+        let found: Vec<Option<Id>> = addresses.iter().map(|&address| find(address)).collect();
+        let expected = |(at, &id)| (!(2..5).contains(&at)).then_some(id);
+        assert_eq!(found, ids.iter().enumerate().map(expected).collect::<Vec<_>>());
+    }
+}

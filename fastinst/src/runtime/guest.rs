@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
+use wordpatch::os::pages::{self, Place, Protection};
 use wordpatch::{CodeAddr, Policy, Ticks};
 
 /// What is settled once, at the beginning.
@@ -47,7 +48,7 @@ static LOADING: AtomicBool = AtomicBool::new(false);
 /// How often the agent has looked for modules.
 static SCANS: AtomicUsize = AtomicUsize::new(0);
 /// How long a first call waits for the agent, in seconds, on a machine that has no time for it: else some hundred microseconds.
-const PATIENCE: f64 = 0.2;
+const PATIENCE: f64 = 1.0;
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
@@ -146,8 +147,20 @@ fn begin() -> Result<(), String> {
 /// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions of its own.
 pub(crate) fn prepare_tables() -> Result<(), String> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
-    let prepare = || functions::prepare().and_then(|()| sites::prepare()).map_err(|error| error.to_string());
+    let prepare = || {
+        look_for_room()?;
+        functions::prepare().and_then(|()| sites::prepare()).map_err(|error| error.to_string())
+    };
     PREPARED.get_or_init(prepare).clone()
+}
+
+/// Whether there is address space for our tables, and for what is allocated later by us and the program: an allocation of ours that fails
+/// would be the program's end.
+fn look_for_room() -> Result<(), String> {
+    const ROOM: usize = 80 << 20;
+    // SAFETY: (1) a new mapping, which nobody uses.
+    let room = unsafe { pages::map_private(Place::Anywhere, ROOM, Protection::None).and_then(|start| pages::unmap(start, ROOM)) };
+    room.map_err(|_| "there is hardly any address space for the program's probes: raise its limit (ulimit -v)".to_owned())
 }
 
 /// Starts the agent, if there is none and there is something to do. Not in a signal handler.
@@ -239,13 +252,17 @@ pub(super) fn saw_call_without_site(function: u64) {
         return;
     }
     let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
-    if !expected || plant::is_unloader() || !agent::is_there() || !want_module(function) {
+    if !expected || plant::is_unloader() || !agent::is_there() {
         return;
     }
-    let (scans, mut looks, end) = (SCANS.load(Acquire), 0, Ticks(Ticks::now().0 + clock().ticks(PATIENCE).0));
-    agent::call();
+    let (mut scans, mut heard, mut looks) = (SCANS.load(Acquire), false, 0);
+    let end = Ticks(Ticks::now().0 + clock().ticks(PATIENCE).0);
     // A scan that was under way has not heard of it.
-    while !plant::is_planted(function) && SCANS.load(Acquire) <= scans + 1 && Ticks::now() < end {
+    while !plant::is_planted(function) && Ticks::now() < end && (!heard || SCANS.load(Acquire) <= scans + 1) {
+        if !heard {
+            (scans, heard) = (SCANS.load(Acquire), want_module(function));
+            agent::call();
+        }
         looks += 1;
         if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
     }
@@ -260,7 +277,7 @@ static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
 const ENDURED: usize = 16;
 
-/// Asks for the module of a function. Returns whether that was heard.
+/// Asks for the module of a function. Returns whether there was room for that: if not, others have asked, and it is to be said again.
 fn want_module(function: u64) -> bool {
     let heard = WANTED.iter().any(|cell| {
         let known = cell.load(Relaxed);
@@ -278,6 +295,7 @@ pub(super) fn take_wanted() -> Vec<u64> {
 /// The program is about to load a module.
 pub(super) fn expect_module() {
     LOADING.store(true, Release);
+    DISAPPOINTMENTS.store(0, Relaxed);
 }
 
 /// The agent has looked for modules. Whoever was waiting for one was called from elsewhere, or finds it planted.
@@ -440,18 +458,18 @@ fn hide_from_children() {
     }
 }
 
-/// The garden, held across a fork.
+/// The garden, held across a fork; and whether the thread that forks is unloading a module.
 static HELD: HeldGarden = HeldGarden(std::cell::UnsafeCell::new(None));
 
-struct HeldGarden(std::cell::UnsafeCell<Option<MutexGuard<'static, Garden>>>);
+struct HeldGarden(std::cell::UnsafeCell<Option<(MutexGuard<'static, Garden>, bool)>>);
 
 // SAFETY: (1) used only by the thread that forks, between its handlers, while it holds the garden.
 unsafe impl Sync for HeldGarden {}
 
 extern "C" fn before_fork() {
-    let garden = plant::garden();
+    let held = (plant::garden(), plant::is_unloader());
     // SAFETY: (1) we hold the garden, so that no other thread is here.
-    unsafe { *HELD.0.get() = Some(garden) };
+    unsafe { *HELD.0.get() = Some(held) };
 }
 
 extern "C" fn after_fork() {
@@ -461,8 +479,12 @@ extern "C" fn after_fork() {
 
 /// In a forked child: it is observed as a process of its own, or left alone.
 extern "C" fn in_child() {
-    after_fork();
     let errno = os::errno();
+    functions::inherit();
+    // SAFETY: (1) this thread holds the garden since `before_fork`.
+    if let Some((mut garden, unloads)) = unsafe { (*HELD.0.get()).take() } {
+        garden.inherit(unloads);
+    }
     PROCESS.store(os::threads::process(), Release);
     IMAGE.store(0, Relaxed);
     agent::forget();

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   a thread's block, one mapping:
-//!   ┌────────┬───────────────────────────┬──────────────────┬───────────────────────────────────────────┐
-//!   │ header │ frames: calls being timed │ ring: those done │ records: one for each function, by number │
-//!   └────────┴───────────────────────────┴──────────────────┴───────────────────────────────────────────┘
-//!   0        4096                        FRAMES_END         RECORDS
+//!   ┌────────┬──────────────────┬───────────────────────────────────────────┬───────────────────────────┐
+//!   │ header │ ring: those done │ records: one for each function, by number │ frames: calls being timed │
+//!   └────────┴──────────────────┴───────────────────────────────────────────┴───────────────────────────┘
+//!   0        RING               RECORDS                                     RECORDS + capacity
 //! ```
 //!
 //! A block is written by its thread, without locked instructions. The agent reads counts and the ring; what it writes is the ring's
-//! tail. Signal handlers interrupt the thread anywhere and come back: so every place is taken by one instruction (`add`, `xadd`)
+//! tail. Frames are address space for a recursion as deep as stacks are; pages of it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and come back: so every place is taken by one instruction (`add`, `xadd`)
 //! before it is filled.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
@@ -138,20 +138,25 @@ pub(crate) const FREE: u32 = 0;
 pub(crate) const LIVE: u32 = 1;
 pub(crate) const ENDED: u32 = 2;
 
-pub(crate) const FRAMES: usize = 4096;
 pub(crate) const FRAME: usize = size_of::<Frame>();
-/// The lowest frame is a wall: its stack pointer lies above all others.
-pub(crate) const FRAME_COUNT: usize = 1024;
-pub(crate) const RING: usize = FRAMES + (FRAME * FRAME_COUNT).next_multiple_of(4096);
+/// The lowest frame is a wall: its stack pointer lies above all others. A frame of a program that has probes takes 32 bytes of its stack at
+/// least, and stacks have eight megabytes.
+pub(crate) const FRAME_COUNT: usize = 1 << 18;
+/// Where there is no address space for so many.
+pub(crate) const FEW_FRAMES: usize = 1 << 10;
+pub(crate) const RING: usize = 4096;
 pub(crate) const ENTRY: usize = size_of::<Entry>();
 pub(crate) const RING_COUNT: usize = 1024;
+/// When so many entries are taken there is no room for more. A signal's handler may come between looking and taking, and take the
+/// last one itself; so some are left for as many handlers as interrupt each other.
+pub(crate) const RING_ROOM: usize = RING_COUNT - 32;
 pub(crate) const RECORDS: usize = RING + ENTRY * RING_COUNT;
 pub(crate) const RECORD: usize = size_of::<Record>();
 pub(crate) const FUNCTION: usize = size_of::<Function>();
 
 // What the assembly takes for granted.
 const _: () = assert!(FRAME == 40 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
-const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= FRAMES);
+const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= RING);
 
 impl Header {
     fn at<'b, T>(&self, offset: usize) -> &'b T {
@@ -176,6 +181,6 @@ impl Header {
 
     pub(crate) fn frame<'b>(&self, index: usize) -> &'b Frame {
         debug_assert!(index < FRAME_COUNT, "frame {index}");
-        self.at(FRAMES + index * FRAME)
+        self.at(RECORDS + self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize + index * FRAME)
     }
 }

@@ -19,7 +19,7 @@ use super::{skip, stub};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch, Term};
 use profiler::{Draw, Mode, Rest, Skip};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::Ticks;
 
@@ -66,10 +66,11 @@ pub(crate) fn mode_counts(function: &Function) -> bool {
 pub(crate) fn begin(id: Id, address: u64) {
     let function = id.function();
     function.rest.store(REST_COUNT, Relaxed);
-    function.address.store(address, Release);
     let nothing = |_| Ok::<(), SetError>(());
     let _ = function.custody.act(Act::Enable, nothing);
     let _ = function.custody.act(Act::Retire(function.custody.term()), nothing);
+    // Last: it says that the agent may give it a mode.
+    function.address.store(address, Release);
 }
 
 /// Gives a function a mode. By the agent.
@@ -176,10 +177,14 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
 }
 
 /// The first event of a site has said that it is its function's: from here on it is switched with it. Usable in a signal handler.
+///
+/// Whoever carries a mode out at this moment changes the function's custody and then looks whether the site is verified; we say that it
+/// is, and then look at the custody. All four are sequentially consistent, so that one of the two sees the other: else the site
+/// could stay in the mode before, off where its function is on.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell.hold(u64::from(id.record()));
-    site.verified.store(true, Release);
+    site.verified.store(true, SeqCst);
     loop {
         let (state, term, rest) = (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
         let is_enter = site.kind == Kind::Enter;

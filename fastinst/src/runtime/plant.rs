@@ -26,10 +26,10 @@ use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::offset_of;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wordpatch::os::{self, pages::PAGE};
+use wordpatch::os::{self, maps, pages::PAGE};
 use wordpatch::{CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -189,8 +189,12 @@ impl Garden {
     /// Marks what is not loaded any more. Nothing of it is touched again.
     pub(crate) fn bury(&mut self) {
         let loaded = Module::loaded();
+        self.bury_but(|bed| loaded.iter().any(|module| module.span == bed.module.span && module.path == bed.module.path));
+    }
+
+    fn bury_but(&mut self, stays: impl Fn(&Bed) -> bool) {
         for bed in self.beds.iter_mut().filter(|bed| bed.transient && !bed.gone) {
-            if loaded.iter().any(|module| module.span == bed.module.span && module.path == bed.module.path) {
+            if stays(bed) {
                 continue;
             }
             bed.gone = true;
@@ -199,6 +203,21 @@ impl Garden {
                 site.gone.store(true, Release);
             }
             functions::forget(&bed.module.span);
+        }
+    }
+
+    /// In a forked child: threads that were unloading a module, or verifying a site, are not there; the one that has forked is, and may be
+    /// `unloading` itself.
+    pub(crate) fn inherit(&mut self, unloading: bool) {
+        if UNLOADING.swap(u32::from(unloading), SeqCst) > u32::from(unloading) {
+            // The loader may be in the middle of it: what is mapped stays.
+            let mappings = maps::mappings().unwrap_or_default();
+            self.bury_but(|bed| mappings.iter().any(|mapping| mapping.contains(bed.module.span.start)));
+        }
+        UNLOADER.store(os::threads::current().0, Release);
+        let begun = |site: &Site| !site.verified.load(Relaxed) && site.cell.target().get() != NO_RECORD as usize;
+        for (_, site) in sites::all().filter(|(_, site)| begun(site)) {
+            site.cell.hold(u64::from(NO_RECORD));
         }
     }
 
@@ -221,9 +240,9 @@ impl Garden {
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
-                    site.verified.store(true, Release);
                     site.function.store(told.0, Relaxed);
                     site.cell.hold(u64::from(told.record()));
+                    site.verified.store(true, SeqCst);
                     if let Some(owner) = owner {
                         board(&mut boards, owner).remove(number, site.kind);
                     }
@@ -370,14 +389,15 @@ fn lead_all(numbers: std::ops::Range<u32>, islands: &mut Islands, policy: &Polic
 
 /// Whether the sites of a module that may be unloaded have to be left alone: somebody is unloading.
 pub(crate) fn is_barred(site: &Site) -> bool {
-    UNLOADING.load(Acquire) > 0 && site.module as usize >= guest::modules_at_start()
+    UNLOADING.load(SeqCst) > 0 && site.module as usize >= guest::modules_at_start()
 }
 
 /// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites that might go with it.
 pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     {
         let garden = garden();
-        UNLOADING.fetch_add(1, Release);
+        // Before we look who is switching: he looks at this when he has taken custody up.
+        UNLOADING.fetch_add(1, SeqCst);
         UNLOADER.store(os::threads::current().0, Release);
         // Those who had begun before are gone in a moment.
         for function in functions::all().map(Id::function) {
@@ -388,7 +408,7 @@ pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
     let result = unload();
     let mut garden = garden();
     garden.bury();
-    UNLOADING.fetch_sub(1, Release);
+    UNLOADING.fetch_sub(1, SeqCst);
     let renewed: BTreeSet<Id> = functions::all().filter(|id| id.function().switchboard().is_some()).collect();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);

@@ -11,7 +11,7 @@
 use super::functions::Id;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, SetError, Slot, Switch};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
@@ -189,9 +189,10 @@ impl Site {
         }
     }
 
-    /// Whether the profiler may switch it.
+    /// Whether the profiler may switch it. Two loads are sequentially consistent: they pair with the store of who verifies the site, and of
+    /// who unloads its module.
     pub(crate) fn is_ours(&self) -> bool {
-        self.verified.load(Acquire)
+        self.verified.load(SeqCst)
             && !self.gone.load(Relaxed)
             && !self.attached.load(Relaxed)
             && !self.shared.load(Relaxed)

@@ -22,7 +22,7 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::event;
-use super::layout::{ENTRY, Entry, FRAME, FRAMES, Frame, Function, Header, RECORDS, RING, RING_COUNT, Record};
+use super::layout::{ENTRY, Entry, FRAME, Frame, Function, Header, RECORDS, RING, RING_COUNT, RING_ROOM, Record};
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -240,7 +240,7 @@ pub(crate) extern "C" fn time_exit() {
         "je 4f",
         "mov rcx, qword ptr [r9 + {head}]",
         "sub rcx, qword ptr [r9 + {tail}]",
-        "cmp rcx, {ring_count}",
+        "cmp rcx, {ring_room}",
         "jae 7f",
         "mov ecx, 1",
         "xadd qword ptr [r9 + {head}], rcx",
@@ -296,7 +296,7 @@ pub(crate) extern "C" fn time_exit() {
         frame_finished = const offset_of!(Frame, finished),
         children = const offset_of!(Frame, children),
         ring = const RING,
-        ring_count = const RING_COUNT,
+        ring_room = const RING_ROOM,
         ahead = const 16 * ENTRY,
         ring_mask = const RING_COUNT - 1,
         ready = const offset_of!(Entry, ready),
@@ -309,7 +309,7 @@ pub(crate) extern "C" fn time_exit() {
     )
 }
 
-const _: () = assert!(ENTRY == 1 << 5 && FRAMES == 4096);
+const _: () = assert!(ENTRY == 1 << 5);
 
 /// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
 #[unsafe(naked)]

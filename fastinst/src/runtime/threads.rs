@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 
 use super::functions;
-use super::layout::{ENDED, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS};
+use super::layout::{ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS};
 use super::stub;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -125,9 +125,11 @@ fn reuse<'b>() -> Option<&'b Header> {
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
     let records = pages::round_up((functions + functions / 4 + 1024) * RECORD);
-    let len = RECORDS + records;
     // SAFETY: (1) a new mapping.
-    let at = unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite).ok()? };
+    let map = |len| unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite).ok().map(|at| (at, len)) };
+    let with = |frames: usize| map(RECORDS + records + pages::round_up(frames * FRAME));
+    let many = if is_roomy() { with(FRAME_COUNT) } else { None };
+    let (at, len) = many.or_else(|| with(FEW_FRAMES))?;
     // SAFETY: (1) zeroes are a header; (2) mapped for the life of the process.
     let block: &Header = unsafe { &*std::ptr::with_exposed_provenance(at.get()) };
     block.mapped.store(len as u64, Relaxed);
@@ -143,13 +145,23 @@ fn create<'b>() -> Option<&'b Header> {
     }
 }
 
+/// Whether address space is not short: some hundred threads' blocks are nothing to what the process may have.
+fn is_roomy() -> bool {
+    // SAFETY: (1) a limit to write to.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) == 0 && limit.rlim_cur >= 8 << 30
+    }
+}
+
 /// Frames and ring begin anew. Records are zero: the agent has taken them, or nobody had them before.
 fn reset(block: &Header) {
     let wall = block.frame(0);
     wall.sp.store(u64::MAX, Relaxed);
     wall.record.store(u32::MAX, Relaxed);
     block.top.store(std::ptr::from_ref(block.frame(1)).cast_mut(), Relaxed);
-    let limit = std::ptr::from_ref::<Frame>(block.frame(FRAME_COUNT - 1)).cast_mut();
+    let frames = (block.mapped.load(Relaxed) as usize - RECORDS - block.capacity.load(Relaxed) as usize) / FRAME;
+    let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
     block.limit.store(limit, Relaxed);
     block.farewells.store(0, Relaxed);
     block.busy.store(0, Relaxed);

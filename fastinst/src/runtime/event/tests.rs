@@ -1,7 +1,7 @@
 //! The rules, on a block of its own for each test; and the stubs against the rules.
 
 use super::*;
-use crate::runtime::layout::FRAME_COUNT;
+use crate::runtime::layout::{FRAME_COUNT, RING_COUNT};
 use crate::runtime::{skip, stub};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::AtomicU64;
@@ -200,6 +200,34 @@ fn a_full_stack_heals_or_loses_and_never_grows() {
     assert!(stage.lost() as u64 >= deep - FRAME_COUNT as u64);
     stage.enter(0, HIGH + 1);
     assert_eq!((depth(stage.block), stage.record(0).open.load(Relaxed)), (2, 1));
+}
+
+#[test]
+fn a_ring_that_is_full_leaves_a_place_for_those_who_looked_before_the_last_was_taken() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let calls = RING_COUNT as u64;
+    for _ in 0..calls {
+        stage.enter(0, HIGH);
+        stage.exit(0, u64::MAX);
+    }
+    let taken = stage.block.head.load(Relaxed) - stage.block.drained.tail.load(Relaxed);
+    assert!(taken < RING_COUNT as u64 && !has_room(stage.block), "{taken}");
+    assert_eq!((stage.count(0), u64::from(stage.lost())), (calls, calls - taken));
+    // One that has looked is interrupted by another.
+    stage.block.head.fetch_add(1, Relaxed);
+    assert_eq!(stage.block.entry(stage.block.head.load(Relaxed)).ready.load(Relaxed), 0, "nothing is written over");
+}
+
+#[test]
+fn a_recursion_as_deep_as_a_stack_is_timed_whole() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let deep = 200_000;
+    (0..deep).for_each(|depth| stage.enter(0, HIGH - 32 * depth));
+    let timed = (0..deep).map(|_| {
+        stage.exit(0, u64::MAX);
+        stage.which().len()
+    });
+    assert_eq!((timed.sum::<usize>(), stage.lost()), (deep as usize, 0));
 }
 
 #[test]

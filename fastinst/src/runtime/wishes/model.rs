@@ -1,0 +1,142 @@
+//! Every interleaving of the agent's round with two threads that call, ask, and wait.
+//!
+//! A thread counts its calls one by one, asks, and ends when it is answered; what it had counted when it asked must be in the profile
+//! that was written by then.
+
+use super::Step;
+use std::collections::HashSet;
+
+const THREADS: usize = 2;
+const CALLS: u8 = 2;
+
+/// How a thread knows that it was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Known {
+    /// By the number of its wish.
+    Number,
+    /// By any answer since it asked.
+    AnyAnswer,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum At {
+    Calling,
+    /// With the number of the wish, and how many answers there had been.
+    Waiting(u8, u8),
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    threads: [At; THREADS],
+    counted: [u8; THREADS],
+    asked: u8,
+    answered: u8,
+    answers: u8,
+    /// The agent's: where it stands, what it took, what it saw, what it wrote.
+    step: usize,
+    taken: Option<u8>,
+    seen: [u8; THREADS],
+    written: [u8; THREADS],
+}
+
+impl World {
+    fn new() -> Self {
+        let (threads, counted) = ([At::Calling; THREADS], [0; THREADS]);
+        let (seen, written) = (counted, counted);
+        Self { threads, counted, asked: 0, answered: 0, answers: 0, step: 0, taken: None, seen, written }
+    }
+
+    /// After one step of thread `i`; `None` if it has to wait, or is over.
+    fn thread(&self, i: usize, known: Known) -> Option<Self> {
+        let mut next = self.clone();
+        match self.threads[i] {
+            At::Calling if self.counted[i] < CALLS => next.counted[i] += 1,
+            At::Calling => {
+                next.asked += 1;
+                next.threads[i] = At::Waiting(next.asked, self.answers);
+            }
+            At::Waiting(wish, answers) => {
+                let answered = match known {
+                    Known::Number => self.answered >= wish,
+                    Known::AnyAnswer => self.answers != answers,
+                };
+                if !answered {
+                    return None;
+                }
+                next.threads[i] = At::Over;
+            }
+            At::Over => return None,
+        }
+        Some(next)
+    }
+
+    /// After the agent's next step.
+    fn agent(&self, round: &[Step]) -> Self {
+        let mut next = self.clone();
+        next.step = (self.step + 1) % round.len();
+        match round[self.step] {
+            Step::Take => next.taken = (self.asked != self.answered).then_some(self.asked),
+            Step::Look => next.seen = self.counted,
+            Step::Write if self.taken.is_some() => next.written = self.seen,
+            Step::Answer if self.taken.is_some() => {
+                next.answered = self.taken.unwrap_or_default();
+                next.answers += 1;
+                next.taken = None;
+            }
+            Step::Write | Step::Answer => {}
+        }
+        next
+    }
+}
+
+/// Whether some thread can end with calls of its own that are not in the profile, or can wait for ever.
+fn loses_calls(round: &[Step], known: Known) -> bool {
+    let (mut seen, mut open) = (HashSet::new(), vec![World::new()]);
+    let mut all_end = false;
+    while let Some(world) = open.pop() {
+        for (i, thread) in world.threads.iter().enumerate() {
+            if *thread == At::Over && world.written[i] < CALLS {
+                return true;
+            }
+        }
+        all_end |= world.threads == [At::Over; THREADS];
+        let threads = (0..THREADS).filter_map(|i| world.thread(i, known));
+        let next: Vec<World> = threads.chain([world.agent(round)]).collect();
+        open.extend(next.into_iter().filter(|next| seen.insert(next.clone())));
+    }
+    !all_end
+}
+
+fn orders(steps: &[Step]) -> Vec<Vec<Step>> {
+    if steps.is_empty() {
+        return vec![Vec::new()];
+    }
+    let without = |i: usize| steps.iter().enumerate().filter(move |(at, _)| *at != i).map(|(_, step)| *step).collect::<Vec<_>>();
+    let with = |i: usize| orders(&without(i)).into_iter().map(move |rest| [vec![steps[i]], rest].concat());
+    (0..steps.len()).flat_map(with).collect()
+}
+
+/// The same order of steps for ever, wherever it begins.
+fn is_the_round(order: &[Step]) -> bool {
+    (0..order.len()).any(|turn| [&super::ROUND[turn..], &super::ROUND[..turn]].concat() == order)
+}
+
+#[test]
+fn whoever_is_answered_finds_his_calls_in_the_profile() {
+    assert!(!loses_calls(&super::ROUND, Known::Number));
+}
+
+#[test]
+fn in_any_other_order_calls_are_lost() {
+    let others: Vec<_> = orders(&super::ROUND).into_iter().filter(|order| !is_the_round(order)).collect();
+    assert_eq!(others.len(), 24 - 4);
+    for order in others {
+        assert!(loses_calls(&order, Known::Number), "{order:?}");
+    }
+}
+
+#[test]
+fn without_numbers_another_ones_answer_is_taken_for_ones_own() {
+    assert!(loses_calls(&super::ROUND, Known::AnyAnswer));
+}
