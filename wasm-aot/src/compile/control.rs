@@ -1,0 +1,257 @@
+//! Blocks, loops, conditions and branches.
+//!
+//! A frame remembers where a branch to it goes and how high the operand stack was. Code that cannot be reached is not translated: only its
+//! frames are counted, as [`Kind::Dead`]. Where a frame ends, translation goes on if somebody branched there or fell through.
+
+use super::function::{Translator, machine_type};
+use crate::error::CompileError;
+use crate::types::{FuncType, ValType};
+use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
+use wasmparser::{BlockType, BrTable};
+
+/// What kind of frame.
+pub(super) enum Kind {
+    /// A frame in code that is not reached.
+    Dead,
+    /// A block, or the function itself.
+    Block,
+    /// A loop: branches go to its start.
+    Loop { start: Block },
+    /// A condition whose other side is still to come.
+    If { otherwise: Block, params: Vec<Value> },
+    /// A condition whose other side has begun.
+    Else,
+    /// A block whose exceptions go to `landing`.
+    Try(super::exception::Try),
+}
+
+/// What is known of a frame.
+pub(super) struct Frame {
+    pub(super) kind: Kind,
+    /// Where translation goes on behind it. Its parameters are the results.
+    pub(super) behind: Block,
+    /// How many operands a branch takes along.
+    pub(super) arity: usize,
+    /// How many operands it leaves.
+    pub(super) results: usize,
+    /// How many operands were below its parameters.
+    pub(super) height: usize,
+    /// Whether anybody goes behind it.
+    pub(super) reached: bool,
+}
+
+/// Block arguments.
+pub(super) fn arguments(values: &[Value]) -> Vec<BlockArg> {
+    values.iter().map(|value| BlockArg::Value(*value)).collect()
+}
+
+impl Translator<'_> {
+    pub(super) fn push_function_frame(&mut self, entry: Block) {
+        let results = self.info.function_type(self.index).results().to_vec();
+        let behind = self.block(&results);
+        debug_assert!(self.builder.current_block() == Some(entry));
+        let count = results.len();
+        self.frames.push(Frame { kind: Kind::Block, behind, arity: count, results: count, height: 0, reached: false });
+    }
+
+    /// A new block with parameters of these types.
+    pub(super) fn block(&mut self, params: &[ValType]) -> Block {
+        let block = self.builder.create_block();
+        for ty in params {
+            self.builder.append_block_param(block, machine_type(*ty));
+        }
+        block
+    }
+
+    /// What a block takes and gives.
+    pub(super) fn block_type(&self, ty: BlockType) -> Result<FuncType, CompileError> {
+        Ok(match ty {
+            BlockType::Empty => FuncType::new([], []),
+            BlockType::Type(ty) => FuncType::new([], [crate::module::value_type(ty, self.offset)?]),
+            BlockType::FuncType(index) => self.info.types[index as usize].clone(),
+        })
+    }
+
+    pub(super) fn push_dead(&mut self) {
+        let height = self.stack.len();
+        let behind = Block::from_u32(0);
+        self.frames.push(Frame { kind: Kind::Dead, behind, arity: 0, results: 0, height, reached: false });
+    }
+
+    /// Enters a frame whose parameters are on the stack.
+    pub(super) fn push_frame(&mut self, kind: Kind, ty: &FuncType) {
+        let behind = self.block(ty.results());
+        let arity = if matches!(kind, Kind::Loop { .. }) { ty.params().len() } else { ty.results().len() };
+        let height = self.stack.len() - ty.params().len();
+        self.frames.push(Frame { kind, behind, arity, results: ty.results().len(), height, reached: false });
+    }
+
+    pub(super) fn begin_block(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let ty = self.block_type(ty)?;
+        self.push_frame(Kind::Block, &ty);
+        Ok(())
+    }
+
+    pub(super) fn begin_loop(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let ty = self.block_type(ty)?;
+        let start = self.block(ty.params());
+        self.push_frame(Kind::Loop { start }, &ty);
+        let params = self.pop_many(ty.params().len());
+        self.builder.ins().jump(start, &arguments(&params));
+        self.go_on_in(start);
+        Ok(())
+    }
+
+    pub(super) fn begin_if(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        let ty = self.block_type(ty)?;
+        let condition = self.pop();
+        let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.ins().brif(condition, then, &[], otherwise, &[]);
+        let params = self.peek_many(ty.params().len());
+        self.push_frame(Kind::If { otherwise, params }, &ty);
+        self.builder.seal_block(then);
+        self.builder.seal_block(otherwise);
+        self.builder.switch_to_block(then);
+        Ok(())
+    }
+
+    pub(super) fn begin_else(&mut self) {
+        if matches!(self.top().kind, Kind::Dead) {
+            return;
+        }
+        self.fall_through();
+        let frame = self.frames.last_mut().expect("validated: a frame");
+        let Kind::If { otherwise, params } = std::mem::replace(&mut frame.kind, Kind::Else) else {
+            unreachable!("validated: else belongs to an if")
+        };
+        self.stack.truncate(frame.height);
+        self.stack.extend(params);
+        self.builder.switch_to_block(otherwise);
+        self.reachable = true;
+    }
+
+    pub(super) fn end(&mut self) {
+        if matches!(self.top().kind, Kind::Dead) {
+            let frame = self.frames.pop().expect("validated: a frame");
+            self.stack.truncate(frame.height);
+            return;
+        }
+        self.fall_through();
+        let mut frame = self.frames.pop().expect("validated: a frame");
+        match std::mem::replace(&mut frame.kind, Kind::Block) {
+            Kind::If { otherwise, params } => {
+                // Without another side, the parameters are the results.
+                self.builder.switch_to_block(otherwise);
+                self.builder.ins().jump(frame.behind, &arguments(&params));
+                frame.reached = true;
+            }
+            Kind::Loop { start } => self.builder.seal_block(start),
+            Kind::Try(attempt) => self.end_try(attempt, &mut frame),
+            Kind::Block | Kind::Else | Kind::Dead => {}
+        }
+        self.stack.truncate(frame.height);
+        self.reachable = frame.reached;
+        if !frame.reached {
+            return;
+        }
+        self.go_on_in(frame.behind);
+        self.builder.seal_block(frame.behind);
+        if self.frames.is_empty() {
+            let results = self.pop_many(frame.results);
+            self.builder.ins().return_(&results);
+            self.reachable = false;
+        }
+    }
+
+    /// Goes on in `block`, whose parameters become operands.
+    pub(super) fn go_on_in(&mut self, block: Block) {
+        self.builder.switch_to_block(block);
+        self.stack.extend_from_slice(self.builder.block_params(block));
+        self.reachable = true;
+    }
+
+    /// Leaves the innermost frame at its end, if it is reached.
+    pub(super) fn fall_through(&mut self) {
+        if !self.reachable {
+            return;
+        }
+        let (behind, results) = (self.top().behind, self.top().results);
+        let values = self.pop_many(results);
+        self.builder.ins().jump(behind, &arguments(&values));
+        self.frames.last_mut().expect("a frame").reached = true;
+        self.reachable = false;
+    }
+
+    fn top(&self) -> &Frame {
+        self.frames.last().expect("validated: a frame")
+    }
+
+    /// Where a branch goes, and how many operands it takes along.
+    pub(super) fn branch_target(&mut self, depth: u32) -> (Block, usize) {
+        let index = self.frames.len() - 1 - depth as usize;
+        let frame = &mut self.frames[index];
+        match frame.kind {
+            Kind::Loop { start } => (start, frame.arity),
+            _ => {
+                frame.reached = true;
+                (frame.behind, frame.arity)
+            }
+        }
+    }
+
+    pub(super) fn branch(&mut self, depth: u32) {
+        let (target, arity) = self.branch_target(depth);
+        let values = self.peek_many(arity);
+        self.builder.ins().jump(target, &arguments(&values));
+        self.reachable = false;
+    }
+
+    pub(super) fn branch_if(&mut self, depth: u32) {
+        let condition = self.pop();
+        self.branch_when(condition, depth);
+    }
+
+    /// Branches if `condition` is not zero, and goes on otherwise.
+    pub(super) fn branch_when(&mut self, condition: Value, depth: u32) {
+        let (target, arity) = self.branch_target(depth);
+        let values = self.peek_many(arity);
+        let next = self.builder.create_block();
+        self.builder.ins().brif(condition, target, &arguments(&values), next, &[]);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
+    }
+
+    pub(super) fn branch_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
+        let index = self.pop();
+        let (_, arity) = self.branch_target(table.default());
+        let values = arguments(&self.peek_many(arity));
+        let default = self.block_call(table.default(), &values);
+        let mut targets = Vec::with_capacity(table.len() as usize);
+        for depth in table.targets() {
+            targets.push(self.block_call(depth?, &values));
+        }
+        let table = self.builder.create_jump_table(JumpTableData::new(default, &targets));
+        self.builder.ins().br_table(index, table);
+        self.reachable = false;
+        Ok(())
+    }
+
+    fn block_call(&mut self, depth: u32, values: &[BlockArg]) -> BlockCall {
+        let (target, _) = self.branch_target(depth);
+        BlockCall::new(target, values.iter().copied(), &mut self.builder.func.dfg.value_lists)
+    }
+
+    pub(super) fn return_(&mut self) {
+        let count = self.frames[0].results;
+        let values = self.pop_many(count);
+        self.builder.ins().return_(&values);
+        self.reachable = false;
+    }
+
+    pub(super) fn select(&mut self) {
+        let (yes, no, condition) = self.pop3();
+        let (yes, no) = (self.plain(yes), self.plain(no));
+        let value = self.builder.ins().select(condition, yes, no);
+        self.push(value);
+    }
+}

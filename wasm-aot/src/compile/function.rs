@@ -1,0 +1,394 @@
+//! One function: validated, translated and compiled.
+
+use super::control::Frame;
+use super::target::Target;
+use super::text::{AddressMap, Handler, TrapSite};
+use crate::error::{CompileError, Place};
+use crate::module::{self, Body, ModuleInfo};
+use crate::trap::Trap;
+use crate::types::{FuncType, ValType};
+use crate::vm::{Layout, at};
+use cranelift_codegen::binemit::Reloc;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, ExternalName, FuncRef, Function, GlobalValue, GlobalValueData,
+    InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, Type, UserFuncName, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_codegen::{CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+use std::collections::HashMap;
+use wasmparser::{FuncValidator, FuncValidatorAllocations, ValidatorResources};
+
+/// The name space of functions in CLIF.
+pub(super) const FUNCTIONS: u32 = 0;
+/// The name space of what every module may have once.
+pub(super) const SINGLES: u32 = 1;
+
+/// What a call goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Callee {
+    /// The function with that index.
+    Function(u32),
+    /// The trampoline that throws.
+    Throw,
+}
+
+/// Four bytes of code that hold the distance to a callee.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallAt {
+    pub(crate) at: u32,
+    pub(crate) target: Callee,
+}
+
+/// The code of a function, and what is known about its addresses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Compiled {
+    pub(crate) code: Vec<u8>,
+    pub(crate) calls: Vec<CallAt>,
+    pub(crate) traps: Vec<TrapSite>,
+    pub(crate) addresses: Vec<AddressMap>,
+    pub(crate) handlers: Vec<Handler>,
+}
+
+/// What a thread needs to compile, and keeps from function to function.
+pub(super) struct Compiler {
+    context: Context,
+    frontend: FunctionBuilderContext,
+    allocations: FuncValidatorAllocations,
+}
+
+impl Default for Compiler {
+    fn default() -> Self {
+        let (frontend, allocations) = (FunctionBuilderContext::new(), FuncValidatorAllocations::default());
+        Self { context: Context::new(), frontend, allocations }
+    }
+}
+
+impl Compiler {
+    /// Compiles one function of a module.
+    pub(super) fn function(
+        &mut self,
+        info: &ModuleInfo,
+        layout: &Layout,
+        target: &Target,
+        body: Body<'_>,
+    ) -> Result<Compiled, CompileError> {
+        let Body { index, validate, body } = body;
+        let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
+        self.context.clear();
+        let signature = signature(info.function_type(index));
+        self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
+        let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
+        let translator = Translator::new(builder, info, layout, target, index);
+        translator.translate(&mut validator, &body)?;
+        self.allocations = validator.into_allocations();
+        finish(&mut self.context, target)
+    }
+}
+
+/// Compiles what is in `context`.
+pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled, CompileError> {
+    context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| match error.inner {
+        CodegenError::CodeTooLarge => CompileError::TooLarge { what: "the function's code".into(), place: Place::default() },
+        CodegenError::ImplLimitExceeded => {
+            CompileError::TooLarge { what: "the function has more values than can be numbered".into(), place: Place::default() }
+        }
+        other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
+    })?;
+    let buffer = &context.compiled_code().expect("compiled above").buffer;
+    let traps = buffer.traps().iter().map(|t| TrapSite { offset: t.offset, code: t.code.as_raw().get().into() }).collect();
+    let mut handlers = Vec::new();
+    for site in buffer.call_sites() {
+        for handler in site.exception_handlers {
+            let FinalizedMachExceptionHandler::Default(target) = handler else { continue };
+            let frame = site.frame_offset.expect("x86-64 tells the size of frames");
+            handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
+        }
+    }
+    let addresses = buffer.get_srclocs_sorted().iter().map(|range| AddressMap { offset: range.start, wasm: range.loc.bits() });
+    let (addresses, code) = (addresses.collect(), buffer.data().to_vec());
+    let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
+    let calls = calls.collect::<Result<_, _>>()?;
+    Ok(Compiled { code, calls, traps, addresses, handlers })
+}
+
+fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {
+    let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else {
+        // Rounding and fused multiplication without instructions for them.
+        return Err(CompileError::Target(format!(
+            "it lacks instructions for what code generation needs ({target:?}): SSE4.1 is the least"
+        )));
+    };
+    assert_eq!(kind, Reloc::X86CallPCRel4, "the only relocation of code without addresses");
+    let name = &func.params.user_named_funcs()[*name];
+    let target = if name.namespace == FUNCTIONS { Callee::Function(name.index) } else { Callee::Throw };
+    Ok(CallAt { at, target })
+}
+
+/// The signature of a Wasm function in machine code.
+pub(super) fn signature(ty: &FuncType) -> Signature {
+    let mut signature = Signature::new(CallConv::Tail);
+    signature.params.push(AbiParam::special(types::I64, ArgumentPurpose::VMContext));
+    signature.params.extend(ty.params().iter().map(|ty| AbiParam::new(machine_type(*ty))));
+    signature.returns.extend(ty.results().iter().map(|ty| AbiParam::new(machine_type(*ty))));
+    signature
+}
+
+/// How a value is represented.
+pub(super) fn machine_type(ty: ValType) -> Type {
+    match ty {
+        ValType::I32 => types::I32,
+        ValType::I64 | ValType::Ref(_) => types::I64,
+        ValType::F32 => types::F32,
+        ValType::F64 => types::F64,
+        // Wherever blocks, calls or locals pass a vector on, it has this shape.
+        ValType::V128 => types::I8X16,
+    }
+}
+
+/// Kinds of memory that never overlap.
+#[derive(Clone, Copy)]
+pub(super) struct Regions {
+    pub(super) vmctx: AliasRegion,
+    pub(super) heap: AliasRegion,
+    pub(super) table: AliasRegion,
+}
+
+/// The translation of one function.
+pub(super) struct Translator<'a> {
+    pub(super) builder: FunctionBuilder<'a>,
+    pub(super) info: &'a ModuleInfo,
+    pub(super) layout: &'a Layout,
+    pub(super) target: &'a Target,
+    pub(super) index: u32,
+    /// The address of the instance.
+    pub(super) vmctx: Value,
+    pub(super) regions: Regions,
+    pub(super) stack: Vec<Value>,
+    pub(super) frames: Vec<Frame>,
+    /// Whether what is translated now can be executed.
+    pub(super) reachable: bool,
+    locals: Vec<Variable>,
+    pub(super) signatures: HashMap<u32, SigRef>,
+    pub(super) functions: HashMap<u32, FuncRef>,
+    pub(super) builtins: HashMap<u8, SigRef>,
+    /// Where the operator that is translated is in the module.
+    pub(super) offset: usize,
+}
+
+impl<'a> Translator<'a> {
+    fn new(mut builder: FunctionBuilder<'a>, info: &'a ModuleInfo, layout: &'a Layout, target: &'a Target, index: u32) -> Self {
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        builder.seal_block(entry);
+        let vmctx = builder.block_params(entry)[0];
+        let mut region = |user_id, name: &'static str| {
+            builder.func.dfg.alias_regions.insert(AliasRegionData { user_id, description: name.into() })
+        };
+        let regions = Regions { vmctx: region(1, "vmctx"), heap: region(2, "heap"), table: region(3, "table") };
+        let mut translator = Self {
+            builder,
+            info,
+            layout,
+            target,
+            index,
+            vmctx,
+            regions,
+            stack: Vec::new(),
+            frames: Vec::new(),
+            reachable: true,
+            locals: Vec::new(),
+            signatures: HashMap::new(),
+            functions: HashMap::new(),
+            builtins: HashMap::new(),
+            offset: 0,
+        };
+        translator.limit_stack();
+        translator
+    }
+
+    /// Has the prologue compare the stack pointer with the store's limit.
+    fn limit_stack(&mut self) {
+        let func = &mut self.builder.func;
+        let vmctx = func.create_global_value(GlobalValueData::VMContext);
+        let mut load = |base: GlobalValue, offset: i32, readonly: bool| {
+            let mut flags = MemFlagsData::trusted();
+            if readonly {
+                flags = flags.with_readonly().with_can_move();
+            }
+            let flags = func.dfg.mem_flags.insert_unchecked(flags);
+            func.create_global_value(GlobalValueData::Load { base, offset: offset.into(), global_type: types::I64, flags })
+        };
+        let store = load(vmctx, at::STORE, true);
+        let limit = load(store, at::STACK_LIMIT, false);
+        func.stack_limit = Some(limit);
+    }
+
+    fn translate(
+        mut self,
+        validator: &mut FuncValidator<ValidatorResources>,
+        body: &wasmparser::FunctionBody<'_>,
+    ) -> Result<(), CompileError> {
+        self.declare_locals(validator, body)?;
+        let entry = self.builder.current_block().expect("the entry block");
+        self.push_function_frame(entry);
+        let mut reader = body.get_operators_reader()?;
+        while !reader.eof() {
+            let (operator, offset) = reader.read_with_offset()?;
+            validator.op(offset, &operator)?;
+            self.offset = offset as usize;
+            self.builder.set_srcloc(SourceLoc::new(offset as u32));
+            self.operator(&operator)?;
+        }
+        reader.finish()?;
+        self.builder.seal_all_blocks();
+        let config = self.target.isa.frontend_config();
+        self.builder.finalize(config);
+        Ok(())
+    }
+
+    fn declare_locals(
+        &mut self,
+        validator: &mut FuncValidator<ValidatorResources>,
+        body: &wasmparser::FunctionBody<'_>,
+    ) -> Result<(), CompileError> {
+        let entry = self.builder.current_block().expect("the entry block");
+        for (i, ty) in self.info.function_type(self.index).params().iter().enumerate() {
+            let value = self.builder.block_params(entry)[i + 1];
+            self.declare_local(*ty, value);
+        }
+        let mut reader = body.get_locals_reader()?;
+        for _ in 0..reader.get_count() {
+            let offset = reader.original_position();
+            let (count, ty) = reader.read()?;
+            validator.define_locals(offset, count, ty)?;
+            let ty = module::value_type(ty, offset as usize)?;
+            let zero = self.zero(ty);
+            (0..count).for_each(|_| self.declare_local(ty, zero));
+        }
+        Ok(())
+    }
+
+    fn declare_local(&mut self, ty: ValType, value: Value) {
+        let variable = self.builder.declare_var(machine_type(ty));
+        self.builder.def_var(variable, value);
+        self.locals.push(variable);
+    }
+
+    /// What locals hold at first.
+    fn zero(&mut self, ty: ValType) -> Value {
+        match ty {
+            ValType::I32 => self.builder.ins().iconst(types::I32, 0),
+            ValType::I64 | ValType::Ref(_) => self.builder.ins().iconst(types::I64, 0),
+            ValType::F32 => self.builder.ins().f32const(0.0),
+            ValType::F64 => self.builder.ins().f64const(0.0),
+            ValType::V128 => {
+                let zero = self.builder.func.dfg.constants.insert([0; 16].to_vec().into());
+                self.builder.ins().vconst(types::I8X16, zero)
+            }
+        }
+    }
+
+    pub(super) fn local_get(&mut self, index: u32) {
+        let value = self.builder.use_var(self.locals[index as usize]);
+        self.stack.push(value);
+    }
+
+    pub(super) fn local_set(&mut self, index: u32) {
+        let value = self.pop();
+        let value = self.plain(value);
+        self.builder.def_var(self.locals[index as usize], value);
+    }
+
+    // --- the operand stack
+
+    pub(super) fn push(&mut self, value: Value) {
+        self.stack.push(value);
+    }
+
+    pub(super) fn pop(&mut self) -> Value {
+        self.stack.pop().expect("validated: an operand")
+    }
+
+    pub(super) fn pop2(&mut self) -> (Value, Value) {
+        let second = self.pop();
+        (self.pop(), second)
+    }
+
+    pub(super) fn pop3(&mut self) -> (Value, Value, Value) {
+        let third = self.pop();
+        let (first, second) = self.pop2();
+        (first, second, third)
+    }
+
+    /// The topmost `count` operands, in order, as they are passed on.
+    pub(super) fn pop_many(&mut self, count: usize) -> Vec<Value> {
+        let values = self.stack.split_off(self.stack.len() - count);
+        values.into_iter().map(|value| self.plain(value)).collect()
+    }
+
+    /// The topmost `count` operands, which stay.
+    pub(super) fn peek_many(&mut self, count: usize) -> Vec<Value> {
+        let from = self.stack.len() - count;
+        for i in from..self.stack.len() {
+            self.stack[i] = self.plain(self.stack[i]);
+        }
+        self.stack[from..].to_vec()
+    }
+
+    /// A value in the shape in which it is passed on: vectors have many shapes, and one that all agree on.
+    pub(super) fn plain(&mut self, value: Value) -> Value {
+        match self.builder.func.dfg.value_type(value).is_vector() {
+            true => self.cast(value, types::I8X16),
+            false => value,
+        }
+    }
+
+    /// The same bits as another shape of vector.
+    pub(super) fn cast(&mut self, value: Value, ty: Type) -> Value {
+        if self.builder.func.dfg.value_type(value) == ty {
+            return value;
+        }
+        let flags = MemFlagsData::new().with_endianness(cranelift_codegen::ir::Endianness::Little);
+        self.builder.ins().bitcast(ty, flags, value)
+    }
+
+    // --- the vmctx
+
+    /// Flags of a word of the vmctx that may change.
+    pub(super) fn changing(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.regions.vmctx))
+    }
+
+    /// Flags of a word that never changes while the instance lives.
+    pub(super) fn fixed(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_readonly().with_can_move()
+    }
+
+    /// A word of the vmctx that never changes.
+    pub(super) fn fixed_word(&mut self, offset: i32) -> Value {
+        let flags = self.fixed();
+        self.builder.ins().load(types::I64, flags, self.vmctx, offset)
+    }
+
+    // --- traps
+
+    pub(super) fn trap(&mut self, trap: Trap) {
+        self.builder.ins().trap(trap.code());
+        self.reachable = false;
+    }
+
+    pub(super) fn trap_unless(&mut self, condition: Value, trap: Trap) {
+        self.builder.ins().trapz(condition, trap.code());
+    }
+
+    pub(super) fn trap_if(&mut self, condition: Value, trap: Trap) {
+        self.builder.ins().trapnz(condition, trap.code());
+    }
+
+    pub(super) fn unsupported(&self, what: impl Into<String>) -> CompileError {
+        CompileError::unsupported(what, Place::module(self.offset))
+    }
+}

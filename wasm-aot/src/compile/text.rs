@@ -1,0 +1,99 @@
+//! The machine code of a module, in one piece, and the tables that say what its addresses mean.
+//!
+//! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by offset, for binary search in a file that is mapped and
+//! not parsed.
+
+use super::function::Compiled;
+use super::trampoline::{Trampoline, TrampolineKind};
+use crate::module::ModuleInfo;
+use std::ops::Range;
+
+/// Functions begin at multiples of this.
+const ALIGNMENT: usize = 16;
+
+/// An instruction that traps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct TrapSite {
+    /// Where it is.
+    pub(crate) offset: u32,
+    /// Why, see [`Trap::from_raw`](crate::trap::Trap::from_raw).
+    pub(crate) code: u32,
+}
+
+/// Where the code of a Wasm instruction begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct AddressMap {
+    /// Where the code is.
+    pub(crate) offset: u32,
+    /// Where the instruction is in the module, or `u32::MAX` for code that belongs to none.
+    pub(crate) wasm: u32,
+}
+
+/// Where an exception goes that comes out of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Handler {
+    /// The call's return address.
+    pub(crate) offset: u32,
+    /// The code that goes on.
+    pub(crate) target: u32,
+    /// How far the stack pointer is below the frame pointer there.
+    pub(crate) frame: u32,
+}
+
+/// The machine code of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Text {
+    pub(crate) code: Vec<u8>,
+    /// Where each defined function is.
+    pub(crate) functions: Vec<Range<u32>>,
+    /// Where each trampoline is.
+    pub(crate) trampolines: Vec<(TrampolineKind, Range<u32>)>,
+    pub(crate) traps: Vec<TrapSite>,
+    pub(crate) addresses: Vec<AddressMap>,
+    pub(crate) handlers: Vec<Handler>,
+}
+
+impl Text {
+    /// Puts functions and trampolines one behind the other and connects them.
+    pub(super) fn link(info: &ModuleInfo, functions: Vec<Compiled>, trampolines: Vec<Trampoline>) -> Self {
+        let mut text = Self::default();
+        let mut calls = Vec::new();
+        for compiled in &functions {
+            let range = text.append(compiled);
+            calls.extend(compiled.calls.iter().map(|call| (range.start + call.at, call.target)));
+            text.functions.push(range);
+        }
+        for trampoline in &trampolines {
+            let range = text.append(&trampoline.compiled);
+            text.trampolines.push((trampoline.kind, range));
+        }
+        let throw = text.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw).map(|(_, range)| range.start);
+        for (at, target) in calls {
+            let start = match target {
+                super::function::Callee::Function(index) => text.functions[(index - info.imported.functions) as usize].start,
+                super::function::Callee::Throw => throw.expect("a module with exceptions has the trampoline"),
+            };
+            let distance = start.wrapping_sub(at + 4);
+            text.code[at as usize..at as usize + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        text
+    }
+
+    fn append(&mut self, compiled: &Compiled) -> Range<u32> {
+        // Between functions: traps, so that nothing runs on by mistake.
+        self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xCC);
+        let start = self.code.len() as u32;
+        self.code.extend_from_slice(&compiled.code);
+        self.traps.extend(compiled.traps.iter().map(|site| TrapSite { offset: start + site.offset, ..*site }));
+        self.addresses.extend(compiled.addresses.iter().map(|entry| AddressMap { offset: start + entry.offset, ..*entry }));
+        self.handlers.extend(compiled.handlers.iter().map(|handler| Handler {
+            offset: start + handler.offset,
+            target: start + handler.target,
+            ..*handler
+        }));
+        start..self.code.len() as u32
+    }
+}

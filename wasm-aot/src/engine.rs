@@ -1,0 +1,69 @@
+//! What modules are compiled for, and by.
+
+use crate::compile::{Optimize, Options, Target};
+use crate::error::Error;
+use std::sync::Arc;
+
+/// How an [`Engine`] works.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    options: Options,
+}
+
+impl Config {
+    /// The defaults: fast code, with mitigations.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How hard the compiler tries.
+    pub fn optimize(&mut self, optimize: Optimize) -> &mut Self {
+        self.options.optimize = optimize;
+        self
+    }
+
+    /// Whether code keeps the processor from speculating past bounds checks.
+    pub fn spectre(&mut self, on: bool) -> &mut Self {
+        self.options.spectre = on;
+        self
+    }
+
+    /// Whether memories with 32-bit addresses reserve all of their address space, so that no access is checked. Where the process
+    /// may not reserve that much, [`Engine::new`] turns it off.
+    pub fn reservations(&mut self, on: bool) -> &mut Self {
+        self.options.reservations = on;
+        self
+    }
+}
+
+/// Compiles modules. Copies are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    target: Arc<Target>,
+}
+
+impl Engine {
+    /// An engine for this processor.
+    pub fn new(config: &Config) -> Result<Self, Error> {
+        let mut options = config.options;
+        options.reservations = options.reservations && crate::runtime::reservations_are_possible();
+        Ok(Self { target: Arc::new(Target::native(options)?) })
+    }
+
+    /// Whether accesses to memories with 32-bit addresses go unchecked, see [`Config::reservations`].
+    pub fn has_reservations(&self) -> bool {
+        self.target.options.reservations
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+}
+
+impl Default for Engine {
+    /// # Panics
+    /// On processors that machine code cannot be generated for.
+    fn default() -> Self {
+        Self::new(&Config::default()).expect("a processor with SSE4.1")
+    }
+}

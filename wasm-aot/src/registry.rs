@@ -1,0 +1,70 @@
+//! Types of functions have one number in the whole process, so that a call through a table compares two words.
+//!
+//! Equal means: the same group of types, position by position, where a reference within the group is relative to the group. That
+//! is how the specification compares types that refer to themselves.
+
+use crate::module::ModuleInfo;
+use crate::types::FuncType;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// The number of a type of functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(pub(crate) u32);
+
+/// A group as it is compared: references within it have this bit and count from its start.
+const WITHIN: u32 = 1 << 31;
+
+#[derive(Default)]
+struct Registry {
+    groups: HashMap<Vec<FuncType>, TypeId>,
+    types: Vec<FuncType>,
+}
+
+/// Types are never forgotten: there are few, and machine code holds their numbers.
+static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
+
+/// The numbers of a module's types.
+pub(crate) fn register(info: &ModuleInfo) -> Vec<TypeId> {
+    let mut ids: Vec<TypeId> = Vec::with_capacity(info.types.len());
+    let mut registry = REGISTRY.write();
+    for group in &info.groups {
+        let name = |index: u32| match index < group.start {
+            true => ids[index as usize].0,
+            false => WITHIN | (index - group.start),
+        };
+        let key: Vec<FuncType> =
+            info.types[group.start as usize..group.end as usize].iter().map(|ty| ty.renamed(&name)).collect();
+        let first = registry.group(key);
+        ids.extend((0..group.len() as u32).map(|i| TypeId(first.0 + i)));
+    }
+    ids
+}
+
+/// The number of a type whose concrete types are numbers already.
+pub(crate) fn number(ty: &FuncType) -> TypeId {
+    let key = vec![ty.clone()];
+    if let Some(id) = REGISTRY.read().groups.get(&key) {
+        return *id;
+    }
+    REGISTRY.write().group(key)
+}
+
+/// The type with that number.
+pub(crate) fn look_up(id: TypeId) -> FuncType {
+    REGISTRY.read().types[id.0 as usize].clone()
+}
+
+impl Registry {
+    fn group(&mut self, key: Vec<FuncType>) -> TypeId {
+        if let Some(id) = self.groups.get(&key) {
+            return *id;
+        }
+        let first = self.types.len() as u32;
+        let absolute = |index: u32| if index & WITHIN != 0 { first + (index & !WITHIN) } else { index };
+        self.types.extend(key.iter().map(|ty| ty.renamed(&absolute)));
+        self.groups.insert(key, TypeId(first));
+        TypeId(first)
+    }
+}

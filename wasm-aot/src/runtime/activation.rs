@@ -1,0 +1,220 @@
+//! Going into machine code, and coming out of it by every way there is.
+//!
+//! An *activation* is one entry from the host. It remembers the host's stack pointer; whoever has to leave early, be it a trap in a signal handler
+//! or a host function that failed, gives the processor back that stack pointer and goes on behind the entry, as if the code had returned
+//! with another status. Frames of machine code in between own nothing and need no clean-up; frames of the host have returned already.
+//!
+//! # Safety
+//!
+//! This module exists to switch stacks' tops by hand. Nothing of the host's lies between an entry and what leaves it.
+#![allow(unsafe_code)]
+
+use super::store::StoreCore;
+use crate::error::Error;
+use crate::trap::Trap;
+use crate::vm::StoreCell;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How machine code was left.
+const RETURNED: usize = 0;
+const TRAPPED: usize = 1;
+const FAILED: usize = 2;
+
+/// One entry from the host.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Activation {
+    /// The stack pointer behind which the host goes on.
+    stack: usize,
+    /// Whose code it is.
+    pub(crate) store: *const StoreCore,
+    /// The entry that this one is nested in.
+    pub(crate) outer: *const Activation,
+    /// Where the store's code had left for the host when this entry was made.
+    pub(crate) outer_exit: (usize, usize),
+    /// What happened, if it was a trap.
+    pub(crate) fault: Option<Fault>,
+    /// What happened, if the host failed.
+    failure: Option<Failure>,
+}
+
+/// A trap, as the signal handler sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) trap: Trap,
+    /// Return addresses, from the trapping instruction outwards; room is made before.
+    pub(crate) frames: Vec<usize>,
+}
+
+/// A failure of the host's.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Error(Error),
+    /// An exception that nobody in this activation catches.
+    Exception(usize),
+    Panic(Box<dyn std::any::Any + Send>),
+}
+
+thread_local! {
+    /// The innermost activation of this thread.
+    static CURRENT: Cell<*mut Activation> = const { Cell::new(std::ptr::null_mut()) };
+}
+
+std::arch::global_asm!(
+    ".globl fastinst_wasm_enter",
+    ".globl fastinst_wasm_leave",
+    ".globl fastinst_wasm_resume",
+    ".type fastinst_wasm_enter,@function",
+    // rdi: where to put the stack pointer, rsi: trampoline, rdx: vmctx, rcx: code, r8: values
+    "fastinst_wasm_enter:",
+    "push rbp",
+    "mov rbp, rsp",
+    "push rbx",
+    "push r12",
+    "push r13",
+    "push r14",
+    "push r15",
+    "sub rsp, 8",
+    "mov [rdi], rsp",
+    "mov rax, rsi",
+    "mov rdi, rdx",
+    "mov rsi, rcx",
+    "mov rdx, r8",
+    "call rax",
+    "xor eax, eax",
+    "2:",
+    "add rsp, 8",
+    "pop r15",
+    "pop r14",
+    "pop r13",
+    "pop r12",
+    "pop rbx",
+    "pop rbp",
+    "ret",
+    // rdi: the stack pointer, rsi: status
+    "fastinst_wasm_leave:",
+    "mov rsp, rdi",
+    "mov rax, rsi",
+    "cld",
+    "jmp 2b",
+    // rdi: code, rsi: frame pointer, rdx: stack pointer, rcx: exception
+    "fastinst_wasm_resume:",
+    "mov rax, rcx",
+    "mov rbp, rsi",
+    "mov rsp, rdx",
+    "jmp rdi",
+);
+
+unsafe extern "C" {
+    fn fastinst_wasm_enter(stack: *mut usize, trampoline: *const u8, vmctx: *mut u8, code: *const u8, values: *mut u128)
+    -> usize;
+    fn fastinst_wasm_leave(stack: usize, status: usize) -> !;
+    fn fastinst_wasm_resume(code: usize, frame: usize, stack: usize, exception: usize) -> !;
+}
+
+/// The code of a function, ready to be entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) trampoline: *const u8,
+    pub(crate) code: *const u8,
+    pub(crate) vmctx: *mut u8,
+}
+
+/// How deep backtraces go.
+const DEPTH: usize = 128;
+
+/// Calls machine code.
+///
+/// # Safety
+/// `entry` is of the type that `values` are of, there is room for its results, and the store is this thread's.
+pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -> Result<(), Failure> {
+    let cell: &StoreCell = store.cell();
+    let outer = CURRENT.get();
+    let limit = cell.stack_limit.load(Relaxed);
+    if outer.is_null() || limit == 0 {
+        super::signals::prepare_thread().map_err(Failure::Error)?;
+        cell.stack_limit.store(super::stack::limit(store.limits().stack), Relaxed);
+    }
+    let outer_exit = (cell.exit_frame.load(Relaxed), cell.exit_pc.load(Relaxed));
+    let mut activation = Activation { stack: 0, store, outer, outer_exit, fault: None, failure: None };
+    let activation = &raw mut activation;
+    store.interruption().enter();
+    if store.interruption().is_requested() && store.interruption().take() {
+        store.interruption().leave_if(outer.is_null());
+        return Err(Failure::Error(Trap::Interrupted.into()));
+    }
+    CURRENT.set(activation);
+    // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned, by whichever way.
+    let status = unsafe { fastinst_wasm_enter(&raw mut (*activation).stack, entry.trampoline, entry.vmctx, entry.code, values) };
+    CURRENT.set(outer);
+    store.interruption().leave_if(outer.is_null());
+    if outer.is_null() {
+        cell.stack_limit.store(0, Relaxed);
+    }
+    cell.exit_frame.store(outer_exit.0, Relaxed);
+    cell.exit_pc.store(outer_exit.1, Relaxed);
+    // SAFETY: (1) `activation` is a local of this function.
+    let activation = unsafe { &mut *activation };
+    match status {
+        RETURNED => Ok(()),
+        TRAPPED => {
+            let fault = activation.fault.take().expect("a trap says why");
+            Err(Failure::Error(super::backtrace::report(store, &fault)))
+        }
+        _ => Err(activation.failure.take().expect("a failure says why")),
+    }
+}
+
+/// The innermost activation of this thread. Usable in a signal handler.
+pub(crate) fn current() -> *mut Activation {
+    CURRENT.get()
+}
+
+impl Activation {
+    /// Where a signal handler has the processor go on so that the trap in [`fault`](Self::fault) ends the activation.
+    pub(crate) fn landing(&self) -> Landing {
+        Landing { pc: fastinst_wasm_leave as *const () as usize, stack: self.stack, status: TRAPPED }
+    }
+
+    /// Notes a trap. Usable in a signal handler, for an activation that no trap has ended.
+    pub(crate) fn trap(&mut self, trap: Trap, pc: usize, frame: usize) {
+        // The allocator may be what was interrupted; but nothing of the host's runs while machine code does, so it is not.
+        let mut frames = Vec::with_capacity(DEPTH);
+        frames.push(pc);
+        // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
+        // where return addresses are no longer machine code's.
+        unsafe { super::backtrace::walk(&*self.store, frame, |pc| frames.len() < DEPTH && (frames.push(pc), true).1) };
+        self.fault = Some(Fault { trap, frames });
+    }
+}
+
+/// Registers with which the processor leaves machine code.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Landing {
+    pub(crate) pc: usize,
+    pub(crate) stack: usize,
+    pub(crate) status: usize,
+}
+
+/// Leaves machine code with a failure of the host's.
+///
+/// # Safety
+/// Called from a function that machine code has called and that owns nothing.
+pub(crate) unsafe fn fail(failure: Failure) -> ! {
+    let activation = CURRENT.get();
+    // SAFETY: (1) machine code runs inside of an activation; (2) the caller, see # Safety.
+    unsafe {
+        (*activation).failure = Some(failure);
+        fastinst_wasm_leave((*activation).stack, FAILED)
+    }
+}
+
+/// Goes on in a landing of machine code.
+///
+/// # Safety
+/// The frame has that landing, and everything below it owns nothing.
+pub(crate) unsafe fn resume(code: usize, frame: usize, stack: usize, exception: usize) -> ! {
+    // SAFETY: (1) the caller, see # Safety.
+    unsafe { fastinst_wasm_resume(code, frame, stack, exception) }
+}

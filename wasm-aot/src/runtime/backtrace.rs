@@ -1,0 +1,79 @@
+//! Who called whom: frames of machine code, followed from frame pointer to frame pointer.
+//!
+//! # Safety
+//!
+//! This module exists to read stacks. Machine code keeps frame pointers in every function.
+#![allow(unsafe_code)]
+
+use super::activation::{self, Fault};
+use super::store::StoreCore;
+use crate::error::{Backtrace, Error, FrameInfo, TrapReport};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Gives `visit` the return addresses of machine code from `frame` outwards, until it has enough.
+///
+/// # Safety
+/// `frame` is the frame pointer of machine code of this store.
+pub(crate) unsafe fn walk(store: &StoreCore, mut frame: usize, mut visit: impl FnMut(usize) -> bool) {
+    while frame != 0 {
+        // SAFETY: (1) the caller, for the first; a frame of machine code holds its caller's frame pointer and its return address; (2) the
+        // entry's own frame is the host's, whose code is not in the store.
+        let (next, pc) = unsafe { (*(frame as *const usize), *((frame + 8) as *const usize)) };
+        if store.code_at(pc).is_none() || !visit(pc) {
+            return;
+        }
+        frame = next;
+    }
+}
+
+/// A trap as it is reported.
+pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
+    let mut frames = describe(store, &fault.frames, true);
+    frames.extend(outside(store));
+    Error::Trap(TrapReport { trap: fault.trap, backtrace: Backtrace { frames } })
+}
+
+/// The frames that a host function, or the runtime, was called from.
+pub(crate) fn here(store: &StoreCore) -> Backtrace {
+    let cell = store.cell();
+    let (frame, pc) = (cell.exit_frame.load(Relaxed), cell.exit_pc.load(Relaxed));
+    let mut frames = of_exit(store, frame, pc);
+    frames.extend(outside(store));
+    Backtrace { frames }
+}
+
+fn of_exit(store: &StoreCore, frame: usize, pc: usize) -> Vec<FrameInfo> {
+    if pc == 0 {
+        return Vec::new();
+    }
+    let mut addresses = vec![pc];
+    // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it waits for the host.
+    unsafe { walk(store, frame, |pc| (addresses.push(pc), addresses.len() < 128).1) };
+    describe(store, &addresses, false)
+}
+
+/// The frames outside of the current activation.
+fn outside(store: &StoreCore) -> Vec<FrameInfo> {
+    let mut frames = Vec::new();
+    let mut at = activation::current().cast_const();
+    while !at.is_null() {
+        // SAFETY: (1) activations are on this thread's stack, innermost first, and live.
+        let activation = unsafe { &*at };
+        // SAFETY: (1) a store outlives its activations.
+        let owner = unsafe { &*activation.store };
+        if std::ptr::eq(owner, store) {
+            frames.extend(of_exit(owner, activation.outer_exit.0, activation.outer_exit.1));
+        }
+        at = activation.outer;
+    }
+    frames
+}
+
+/// What is known of addresses. Return addresses are behind the call that they belong to; the first may be the instruction itself.
+fn describe(store: &StoreCore, addresses: &[usize], first_is_exact: bool) -> Vec<FrameInfo> {
+    let each = |(i, pc): (usize, &usize)| {
+        let pc = if i == 0 && first_is_exact { *pc } else { pc - 1 };
+        store.frame_info(pc)
+    };
+    addresses.iter().enumerate().filter_map(each).collect()
+}

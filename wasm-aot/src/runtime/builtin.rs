@@ -1,0 +1,222 @@
+//! What machine code asks for: see [`Builtin`]. Whatever fails tells so by its result; the code that asked traps itself.
+//!
+//! # Safety
+//!
+//! This module exists to be called by machine code, with the vmctx of an instance and indices that were validated.
+#![allow(unsafe_code)]
+
+use super::heap;
+use super::instance::InstanceData;
+use super::store::StoreCore;
+use super::wait;
+use crate::trap::Trap;
+use crate::vm::{self, Builtin};
+
+/// What `throw` and allocation need of an instance.
+fn instance<'a>(vmctx: *mut u8) -> &'a mut InstanceData {
+    // SAFETY: (1) machine code passes its own vmctx; (2) the word at that place is the instance that owns it; (3) machine code waits for us, so
+    // that nobody else uses it.
+    unsafe { &mut **vmctx.add(vm::at::INSTANCE).cast::<*mut InstanceData>() }
+}
+
+fn store<'a>(vmctx: *mut u8) -> &'a mut StoreCore {
+    // SAFETY: (1) the store outlives its instances; (2) as above.
+    unsafe { &mut *instance(vmctx).store }
+}
+
+extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
+    let (id, store) = (instance(vmctx).memories[memory as usize], store(vmctx));
+    let limit = store.limits().memory;
+    store.memories[id].grow(pages, limit).map_or(-1, |before| before as i64)
+}
+
+/// The range of a memory, if it is inside.
+fn span(vmctx: *mut u8, memory: u32, at: u64, count: u64) -> Option<*mut u8> {
+    let (base, len) = store(vmctx).memories[instance(vmctx).memories[memory as usize]].extent();
+    let end = at.checked_add(count)?;
+    // SAFETY: (1) compared with the length.
+    (end <= len as u64).then(|| unsafe { base.add(at as usize) })
+}
+
+extern "C" fn memory_fill(vmctx: *mut u8, memory: u32, at: u64, byte: u32, count: u64) -> u32 {
+    let Some(to) = span(vmctx, memory, at, count) else { return 0 };
+    // SAFETY: (1) the range is inside of the memory.
+    unsafe { std::ptr::write_bytes(to, byte as u8, count as usize) };
+    1
+}
+
+extern "C" fn memory_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> u32 {
+    let (Some(to), Some(from)) = (span(vmctx, to, at, count), span(vmctx, from, source, count)) else { return 0 };
+    // SAFETY: (1) both ranges are inside of their memories; they may overlap.
+    unsafe { std::ptr::copy(from, to, count as usize) };
+    1
+}
+
+extern "C" fn memory_init(vmctx: *mut u8, memory: u32, segment: u32, at: u64, source: u64, count: u64) -> u32 {
+    let instance = instance(vmctx);
+    let bytes = instance.data(segment);
+    let Some(to) = span(vmctx, memory, at, count) else { return 0 };
+    let Some(end) = source.checked_add(count).filter(|end| *end <= bytes.len() as u64) else { return 0 };
+    let from = &bytes[source as usize..end as usize];
+    // SAFETY: (1) the range is inside of the memory, which no slice of ours overlaps.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    1
+}
+
+extern "C" fn data_drop(vmctx: *mut u8, segment: u32) {
+    instance(vmctx).dropped_data[segment as usize] = true;
+}
+
+extern "C" fn table_grow(vmctx: *mut u8, table: u32, count: u64, element: usize) -> i64 {
+    let (id, store) = (instance(vmctx).tables[table as usize], store(vmctx));
+    let limit = store.limits().table;
+    store.tables[id].grow(count, element, limit).map_or(-1, |before| before as i64)
+}
+
+extern "C" fn table_fill(vmctx: *mut u8, table: u32, at: u64, element: usize, count: u64) -> u32 {
+    let id = instance(vmctx).tables[table as usize];
+    let Some(range) = store(vmctx).tables[id].range(at, count) else { return 0 };
+    range.fill(element);
+    1
+}
+
+extern "C" fn table_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> u32 {
+    let instance = instance(vmctx);
+    let (to, from) = (instance.tables[to as usize], instance.tables[from as usize]);
+    let tables = &mut store(vmctx).tables;
+    let Some(from) = tables[from].range(source, count).map(|range| range.as_ptr()) else { return 0 };
+    let Some(to) = tables[to].range(at, count).map(<[usize]>::as_mut_ptr) else { return 0 };
+    // SAFETY: (1) both ranges are inside of their tables; they may overlap.
+    unsafe { std::ptr::copy(from, to, count as usize) };
+    1
+}
+
+extern "C" fn table_init(vmctx: *mut u8, table: u32, segment: u32, at: u64, source: u64, count: u64) -> u32 {
+    u32::from(instance(vmctx).init_table(table, segment, at, source, count).is_some())
+}
+
+extern "C" fn element_drop(vmctx: *mut u8, segment: u32) {
+    instance(vmctx).dropped_elements[segment as usize] = true;
+}
+
+/// Where an atomic operation of the runtime goes, and whether threads share the memory; or why it traps.
+fn atomic(vmctx: *mut u8, memory: u32, address: u64, size: u64) -> Result<(*mut u8, bool), Trap> {
+    if !address.is_multiple_of(size) {
+        return Err(Trap::UnalignedAtomic);
+    }
+    let shared = store(vmctx).memories[instance(vmctx).memories[memory as usize]].shared().is_some();
+    span(vmctx, memory, address, size).map(|at| (at, shared)).ok_or(Trap::MemoryOutOfBounds)
+}
+
+/// A trap as machine code is told of it.
+fn refusal(trap: Trap) -> i32 {
+    match trap {
+        Trap::MemoryOutOfBounds => -1,
+        Trap::UnalignedAtomic => -2,
+        Trap::SharedMemoryExpected => -3,
+        _ => -4,
+    }
+}
+
+extern "C" fn wait32(vmctx: *mut u8, memory: u32, address: u64, expected: u32, nanoseconds: i64) -> i32 {
+    let found = atomic(vmctx, memory, address, 4);
+    let waited = found.and_then(|(at, shared)| {
+        if !shared {
+            return Err(Trap::SharedMemoryExpected);
+        }
+        // SAFETY: (1) aligned and inside of the memory, which is never unmapped while it is shared with us.
+        let word = unsafe { &*at.cast::<std::sync::atomic::AtomicU32>() };
+        wait::wait(
+            at as usize,
+            || word.load(std::sync::atomic::Ordering::SeqCst) == expected,
+            nanoseconds,
+            store(vmctx).interruption(),
+        )
+    });
+    waited.unwrap_or_else(refusal)
+}
+
+extern "C" fn wait64(vmctx: *mut u8, memory: u32, address: u64, expected: u64, nanoseconds: i64) -> i32 {
+    let found = atomic(vmctx, memory, address, 8);
+    let waited = found.and_then(|(at, shared)| {
+        if !shared {
+            return Err(Trap::SharedMemoryExpected);
+        }
+        // SAFETY: as above.
+        let word = unsafe { &*at.cast::<std::sync::atomic::AtomicU64>() };
+        wait::wait(
+            at as usize,
+            || word.load(std::sync::atomic::Ordering::SeqCst) == expected,
+            nanoseconds,
+            store(vmctx).interruption(),
+        )
+    });
+    waited.unwrap_or_else(refusal)
+}
+
+extern "C" fn notify(vmctx: *mut u8, memory: u32, address: u64, count: u32) -> i32 {
+    match atomic(vmctx, memory, address, 4) {
+        Ok((at, true)) => wait::notify(at as usize, count),
+        // Nobody can wait for a memory that is not shared.
+        Ok((_, false)) => 0,
+        Err(trap) => refusal(trap),
+    }
+}
+
+extern "C" fn exception_new(vmctx: *mut u8, tag: usize, values: u32) -> usize {
+    let store = store(vmctx);
+    if store.heap.is_full() {
+        heap::collect(store);
+    }
+    match store.heap.new_exception(tag as *const vm::Tag, values) {
+        Some(address) => address,
+        // SAFETY: (1) this function owns nothing.
+        None => unsafe { super::activation::fail(super::activation::Failure::Error(Trap::OutOfMemory.into())) },
+    }
+}
+
+extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
+    // SAFETY: (1) the trampoline tells the frame that throws; (2) this function owns nothing.
+    unsafe { super::throw::throw(store(vmctx), exception, frame, pc) }
+}
+
+extern "C" fn raise(_vmctx: *mut u8) {
+    unreachable!("host functions raise through their own head");
+}
+
+/// The table that every vmctx leads to, in the order of [`Builtin::ALL`].
+pub(crate) static TABLE: Table = Table(table());
+
+/// Addresses of functions.
+#[repr(transparent)]
+pub(crate) struct Table([*const u8; Builtin::ALL.len()]);
+
+// SAFETY: (1) addresses of functions, which never change.
+unsafe impl Sync for Table {}
+
+const fn table() -> [*const u8; Builtin::ALL.len()] {
+    let mut table = [std::ptr::null(); Builtin::ALL.len()];
+    let mut i = 0;
+    while i < table.len() {
+        table[i] = match Builtin::ALL[i] {
+            Builtin::MemoryGrow => memory_grow as *const u8,
+            Builtin::MemoryFill => memory_fill as *const u8,
+            Builtin::MemoryCopy => memory_copy as *const u8,
+            Builtin::MemoryInit => memory_init as *const u8,
+            Builtin::DataDrop => data_drop as *const u8,
+            Builtin::TableGrow => table_grow as *const u8,
+            Builtin::TableFill => table_fill as *const u8,
+            Builtin::TableCopy => table_copy as *const u8,
+            Builtin::TableInit => table_init as *const u8,
+            Builtin::ElementDrop => element_drop as *const u8,
+            Builtin::Wait32 => wait32 as *const u8,
+            Builtin::Wait64 => wait64 as *const u8,
+            Builtin::Notify => notify as *const u8,
+            Builtin::ExceptionNew => exception_new as *const u8,
+            Builtin::Throw => throw as *const u8,
+            Builtin::Raise => raise as *const u8,
+        };
+        i += 1;
+    }
+    table
+}

@@ -1,0 +1,89 @@
+//! Tables: references in a row.
+//!
+//! # Safety
+//!
+//! This module exists to keep what machine code reads in step with the vector that owns it.
+#![allow(unsafe_code)]
+
+use crate::error::Error;
+use crate::types::TableType;
+use crate::vm;
+
+/// A table, and where machine code finds it.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    pub(crate) ty: TableType,
+    /// What machine code reads: in the vmctx of the instance that defines it, or in a box of ours.
+    pub(crate) definition: *mut vm::Table,
+    items: Vec<usize>,
+    _definition: Option<Box<vm::Table>>,
+}
+
+impl Elements {
+    /// A table full of `item`. Machine code finds it in `place`, or in a box.
+    ///
+    /// # Safety
+    /// `place` is valid for as long as the table is.
+    pub(crate) unsafe fn new(ty: TableType, item: usize, limit: usize, place: Option<*mut vm::Table>) -> Result<Self, Error> {
+        let mut items = Vec::new();
+        let len = usize::try_from(ty.minimum).ok().filter(|len| *len <= limit);
+        let room = len.and_then(|len| items.try_reserve_exact(len).ok().map(|()| len));
+        let Some(len) = room else {
+            return Err(Error::Resource(format!("no memory for a table of {} elements (the limit is {limit})", ty.minimum)));
+        };
+        items.resize(len, item);
+        let value = vm::Table { base: items.as_mut_ptr(), len };
+        let (definition, kept) = match place {
+            Some(place) => {
+                // SAFETY: (1) the caller, see # Safety.
+                unsafe { place.write(value) };
+                (place, None)
+            }
+            None => {
+                let mut kept = Box::new(value);
+                (&raw mut *kept, Some(kept))
+            }
+        };
+        Ok(Self { ty, definition, items, _definition: kept })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// What machine code and we both write to.
+    fn items(&mut self) -> &mut [usize] {
+        // Through the pointer that machine code was given, so that nothing is assumed to be unchanged.
+        // SAFETY: (1) the vector's own memory, which is only moved in `grow`; (2) machine code of this store does not run meanwhile.
+        unsafe { std::slice::from_raw_parts_mut((*self.definition).base, (*self.definition).len) }
+    }
+
+    pub(crate) fn get(&mut self, index: u64) -> Option<usize> {
+        self.items().get(usize::try_from(index).ok()?).copied()
+    }
+
+    pub(crate) fn set(&mut self, index: u64, item: usize) -> Option<()> {
+        let at = usize::try_from(index).ok()?;
+        *self.items().get_mut(at)? = item;
+        Some(())
+    }
+
+    /// The elements `[at, at + count)`, if there are so many.
+    pub(crate) fn range(&mut self, at: u64, count: u64) -> Option<&mut [usize]> {
+        let (start, end) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(count)?).ok()?);
+        self.items().get_mut(start..end)
+    }
+
+    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much.
+    pub(crate) fn grow(&mut self, more: u64, item: usize, limit: usize) -> Option<u64> {
+        let before = self.len();
+        let most = self.ty.maximum.unwrap_or(u64::MAX).min(if self.ty.wide { u64::MAX } else { u64::from(u32::MAX) });
+        let len = (before as u64).checked_add(more).filter(|len| *len <= most)?;
+        let len = usize::try_from(len).ok().filter(|len| *len <= limit)?;
+        self.items.try_reserve(len - before).ok()?;
+        self.items.resize(len, item);
+        // SAFETY: (1) the definition lives as long as the table.
+        unsafe { self.definition.write(vm::Table { base: self.items.as_mut_ptr(), len }) };
+        Some(before as u64)
+    }
+}

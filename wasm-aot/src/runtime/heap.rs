@@ -1,0 +1,272 @@
+//! What references of machine code lead to: exceptions, and values of the host's.
+//!
+//! Objects never move, and machine code keeps no list of its references. So what is still held is found conservatively: every word of the stacks
+//! that machine code runs on, of tables, globals and exceptions is looked at, and if it is the address of an object, the object stays. Collections
+//! happen when as many objects have been made as were left by the one before.
+//!
+//! # Safety
+//!
+//! This module exists to own objects by address and to read stacks word by word.
+#![allow(unsafe_code)]
+
+use super::activation;
+use super::store::{StoreCore, StoreId};
+use crate::error::Error;
+use crate::registry;
+use crate::types::{HeapType, ValType};
+use crate::vm;
+use std::alloc::Layout;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+/// Something of the host's that Wasm code can hold.
+#[derive(Clone, Debug)]
+pub struct ExternRef(Arc<dyn Any + Send + Sync>);
+
+impl ExternRef {
+    /// A reference to `value`.
+    pub fn new<V: Any + Send + Sync>(value: V) -> Self {
+        Self(Arc::new(value))
+    }
+
+    /// What it refers to.
+    pub fn data(&self) -> &(dyn Any + Send + Sync) {
+        &*self.0
+    }
+
+    /// Whether both refer to the same.
+    pub fn same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+/// An exception of a store. While it is held, the exception stays.
+#[derive(Debug)]
+pub struct ExnRef {
+    address: usize,
+    store: StoreId,
+    held: Arc<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held(AtomicUsize);
+
+impl Clone for ExnRef {
+    fn clone(&self) -> Self {
+        self.held.0.fetch_add(1, SeqCst);
+        Self { address: self.address, store: self.store, held: Arc::clone(&self.held) }
+    }
+}
+
+impl Drop for ExnRef {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// What an address leads to.
+#[derive(Debug)]
+enum Object {
+    Exception { layout: Layout, held: Arc<Held> },
+    Extern(Box<ExternRef>),
+}
+
+/// The objects of a store.
+#[derive(Debug)]
+pub(crate) struct Heap {
+    objects: HashMap<usize, Object>,
+    /// How many objects there may be before it is looked for those that nobody holds.
+    threshold: usize,
+}
+
+/// Fewer are never worth a look.
+const LEAST: usize = 10_000;
+
+impl Default for Heap {
+    fn default() -> Self {
+        Self { objects: HashMap::new(), threshold: LEAST }
+    }
+}
+
+impl Heap {
+    /// A place for an exception with that many values.
+    pub(crate) fn new_exception(&mut self, tag: *const vm::Tag, values: u32) -> Option<usize> {
+        let layout = Layout::from_size_align(size_of::<vm::Exception>() + 16 * values as usize, 16).ok()?;
+        // SAFETY: (1) the size is not zero; (2) the header is written before anybody sees it.
+        let address = unsafe {
+            let at = std::alloc::alloc_zeroed(layout).cast::<vm::Exception>();
+            if at.is_null() {
+                return None;
+            }
+            at.write(vm::Exception { tag, values, marked: 0 });
+            at as usize
+        };
+        self.objects.insert(address, Object::Exception { layout, held: Arc::default() });
+        Some(address)
+    }
+
+    /// The address by which machine code knows a value of the host's.
+    pub(crate) fn extern_in(&mut self, value: &ExternRef) -> usize {
+        let boxed = Box::new(value.clone());
+        let address = &raw const *boxed as usize;
+        self.objects.insert(address, Object::Extern(boxed));
+        address
+    }
+
+    /// The value of the host's at an address.
+    ///
+    /// # Safety
+    /// It is null, or was given by [`extern_in`](Self::extern_in) and is still held.
+    pub(crate) unsafe fn extern_out(&self, address: usize) -> Option<ExternRef> {
+        match self.objects.get(&address)? {
+            Object::Extern(value) => Some((**value).clone()),
+            Object::Exception { .. } => None,
+        }
+    }
+
+    /// Whether it is time to look for objects that nobody holds.
+    pub(crate) fn is_full(&self) -> bool {
+        self.objects.len() >= self.threshold
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        for (address, object) in self.objects.drain() {
+            free(address, &object);
+        }
+    }
+}
+
+fn free(address: usize, object: &Object) {
+    if let Object::Exception { layout, .. } = object {
+        // SAFETY: (1) allocated with this layout, and taken out of the table.
+        unsafe { std::alloc::dealloc(address as *mut u8, *layout) };
+    }
+}
+
+/// Frees the objects of a store that nobody holds.
+#[inline(never)]
+pub(crate) fn collect(store: &mut StoreCore) {
+    let mut marked = std::collections::HashSet::new();
+    let mut open: Vec<usize> = Vec::new();
+    {
+        let objects = &store.heap.objects;
+        let mut look = |word: usize| {
+            if objects.contains_key(&word) && marked.insert(word) {
+                open.push(word);
+            }
+        };
+        each_stack_word(&mut look);
+        for global in store.globals.iter().filter(|global| matches!(global.ty.content, ValType::Ref(_))) {
+            // SAFETY: (1) a global's value lives as long as the store.
+            look(unsafe { *global.value } as usize);
+        }
+        for (address, object) in objects {
+            if let Object::Exception { held, .. } = object
+                && held.0.load(SeqCst) > 0
+            {
+                look(*address);
+            }
+        }
+        let tables: Vec<usize> = (0..store.tables.len()).collect();
+        for index in tables {
+            let table = &mut store.tables[index];
+            if table.ty.element.heap.top() != HeapType::Func {
+                let len = table.len() as u64;
+                table.range(0, len).into_iter().flatten().for_each(|word| look(*word));
+            }
+        }
+        // What an exception carries is held by it.
+        while let Some(address) = open.pop() {
+            let Some(Object::Exception { layout, .. }) = objects.get(&address) else { continue };
+            for at in (address + size_of::<vm::Exception>()..address + layout.size()).step_by(16) {
+                // SAFETY: (1) within the object.
+                let word = unsafe { *(at as *const usize) };
+                if objects.contains_key(&word) && marked.insert(word) {
+                    open.push(word);
+                }
+            }
+        }
+    }
+    store.heap.objects.retain(|address, object| {
+        let stays = marked.contains(address);
+        if !stays {
+            free(*address, object);
+        }
+        stays
+    });
+    store.heap.threshold = (store.heap.objects.len() * 2).max(LEAST);
+}
+
+/// Gives `look` every word of this thread's stack between here and its outermost activation.
+fn each_stack_word(look: &mut impl FnMut(usize)) {
+    let mut at = activation::current().cast_const();
+    if at.is_null() {
+        return;
+    }
+    // SAFETY: (1) activations are on this thread's stack and live.
+    while let Some(outer) = unsafe { (*at).outer.as_ref() } {
+        at = outer;
+    }
+    let registers = registers();
+    registers.iter().for_each(|word| look(*word));
+    let mut word = &raw const registers as usize & !7;
+    while word < at as usize {
+        // SAFETY: (1) between this frame and that of the outermost activation, all of it is this thread's stack.
+        look(unsafe { (word as *const usize).read_volatile() });
+        word += 8;
+    }
+}
+
+/// The registers that a caller may keep a reference in while the runtime is called.
+#[inline(always)]
+fn registers() -> [usize; 6] {
+    let mut kept = [0usize; 6];
+    // SAFETY: (1) only stores to a local.
+    unsafe {
+        std::arch::asm!(
+            "mov [{0}], rbx", "mov [{0} + 8], rbp", "mov [{0} + 16], r12",
+            "mov [{0} + 24], r13", "mov [{0} + 32], r14", "mov [{0} + 40], r15",
+            in(reg) kept.as_mut_ptr(), options(nostack, preserves_flags)
+        );
+    }
+    kept
+}
+
+impl ExnRef {
+    /// The exception at an address.
+    ///
+    /// # Safety
+    /// It is null or an exception of this store.
+    pub(crate) unsafe fn from_raw(address: usize, store: &StoreCore) -> Option<Self> {
+        let Object::Exception { held, .. } = store.heap.objects.get(&address)? else { return None };
+        held.0.fetch_add(1, SeqCst);
+        Some(Self { address, store: store.id, held: Arc::clone(held) })
+    }
+
+    /// Its address, if it is of that store.
+    pub(crate) fn raw(&self, store: &StoreCore) -> Result<usize, Error> {
+        match self.store == store.id {
+            true => Ok(self.address),
+            false => Err(Error::Type("an exception of another store".into())),
+        }
+    }
+
+    /// What it carries.
+    pub fn values(&self, mut store: impl super::AsContextMut) -> Result<Vec<super::Val>, Error> {
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        let address = self.raw(core)?;
+        // SAFETY: (1) an exception that is held is not freed; (2) its values follow it, of its tag's types.
+        unsafe {
+            let exception = &*(address as *const vm::Exception);
+            let ty = registry::look_up(registry::TypeId((*exception.tag).ty));
+            let values = (address + size_of::<vm::Exception>()) as *const u128;
+            let each = ty.params().iter().enumerate();
+            Ok(each.map(|(i, ty)| super::Val::from_raw(values.add(i).read(), *ty, core)).collect())
+        }
+    }
+}

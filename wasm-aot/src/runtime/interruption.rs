@@ -1,0 +1,150 @@
+//! Stopping code that runs away: by a deadline, or by anybody who holds a handle.
+//!
+//! Machine code has no checks for it. The thread that runs it is sent a signal; if it is in machine code at that moment, the handler ends the activation, as
+//! for a trap. If it is in the host, it is asked again a moment later, and host calls look when they return.
+
+use super::signals::INTERRUPT;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+use wordpatch::os::signals;
+use wordpatch::os::threads::{self, Tid};
+
+/// Whether a store's code is asked to stop, and who runs it.
+#[derive(Debug, Default)]
+pub(crate) struct Interruption {
+    requested: AtomicBool,
+    /// The thread that is in machine code of the store, or 0.
+    ///
+    /// | value | changed by |
+    /// |---|---|
+    /// | 0 → thread | that thread, when its outermost activation begins |
+    /// | thread → 0 | that thread, when its outermost activation has ended |
+    thread: AtomicI32,
+    deadline: Mutex<Option<Instant>>,
+}
+
+/// Stops code from another thread. Copies are cheap.
+#[derive(Clone, Debug)]
+pub struct InterruptHandle {
+    of: Weak<Interruption>,
+}
+
+impl InterruptHandle {
+    /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs now, or what is called next.
+    pub fn interrupt(&self) {
+        if let Some(interruption) = self.of.upgrade() {
+            interruption.requested.store(true, SeqCst);
+            interruption.ask();
+            watch(Wait { at: Instant::now() + AGAIN, who: Weak::clone(&self.of), is_deadline: false });
+        }
+    }
+}
+
+impl Interruption {
+    pub(crate) fn handle(self: &Arc<Self>) -> InterruptHandle {
+        InterruptHandle { of: Arc::downgrade(self) }
+    }
+
+    /// Has it interrupted at `deadline`, instead of at the one before.
+    pub(crate) fn set_deadline(self: &Arc<Self>, deadline: Option<Instant>) {
+        *self.deadline.lock() = deadline;
+        if let Some(at) = deadline {
+            watch(Wait { at, who: Arc::downgrade(self), is_deadline: true });
+        }
+    }
+
+    pub(crate) fn enter(&self) {
+        if self.thread.load(SeqCst) == 0 {
+            self.thread.store(threads::current().0, SeqCst);
+        }
+    }
+
+    pub(crate) fn leave_if(&self, outermost: bool) {
+        if outermost {
+            self.thread.store(0, SeqCst);
+        }
+    }
+
+    /// Whether code is asked to stop.
+    pub(crate) fn is_requested(&self) -> bool {
+        self.requested.load(SeqCst)
+    }
+
+    /// Takes the request, if there is one. Usable in a signal handler.
+    pub(crate) fn take(&self) -> bool {
+        self.requested.swap(false, SeqCst)
+    }
+
+    fn ask(&self) {
+        let thread = self.thread.load(SeqCst);
+        if thread != 0 {
+            // A thread that has ended meanwhile needs no signal.
+            let _ = signals::send(Tid(thread), INTERRUPT);
+        }
+    }
+}
+
+/// Somebody who will be asked.
+struct Wait {
+    at: Instant,
+    who: Weak<Interruption>,
+    /// Whether it is the end of a deadline that is waited for, and not an answer.
+    is_deadline: bool,
+}
+
+/// Those that will be asked.
+struct Watch {
+    waiting: Mutex<Vec<Wait>>,
+    changed: Condvar,
+}
+
+static WATCH: Watch = Watch { waiting: Mutex::new(Vec::new()), changed: Condvar::new() };
+/// How long until somebody who was in the host is asked again.
+const AGAIN: Duration = Duration::from_millis(2);
+
+fn watch(wait: Wait) {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    WATCH.waiting.lock().push(wait);
+    WATCH.changed.notify_one();
+    if !STARTED.swap(true, SeqCst) && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err() {
+        STARTED.store(false, SeqCst);
+    }
+}
+
+fn serve() {
+    let _quiet = signals::Blocked::all();
+    let mut waiting = WATCH.waiting.lock();
+    loop {
+        let now = Instant::now();
+        waiting.retain_mut(|wait| wait.at > now || wait.is_still_due(now));
+        match waiting.iter().map(|wait| wait.at).min() {
+            Some(next) => drop(WATCH.changed.wait_until(&mut waiting, next)),
+            None => WATCH.changed.wait(&mut waiting),
+        }
+    }
+}
+
+impl Wait {
+    /// Asks, and tells whether to come back.
+    fn is_still_due(&mut self, now: Instant) -> bool {
+        let Some(interruption) = self.who.upgrade() else { return false };
+        if self.is_deadline {
+            let mut deadline = interruption.deadline.lock();
+            if *deadline != Some(self.at) {
+                return false;
+            }
+            *deadline = None;
+            self.is_deadline = false;
+            interruption.requested.store(true, SeqCst);
+        }
+        // Who is not running looks for the request when it begins to.
+        if !interruption.is_requested() || interruption.thread.load(SeqCst) == 0 {
+            return false;
+        }
+        interruption.ask();
+        self.at = now + AGAIN;
+        true
+    }
+}

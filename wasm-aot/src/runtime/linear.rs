@@ -1,0 +1,262 @@
+//! Linear memories: address space that is reserved, and how much of it may be used.
+//!
+//! # Safety
+//!
+//! This module exists to own address space. Everything is bounds-checked here before it is touched.
+#![allow(unsafe_code)]
+
+use crate::error::Error;
+use crate::types::MemoryType;
+use crate::vm;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
+
+/// A page of linear memory.
+pub(crate) const WASM_PAGE: u64 = 65536;
+/// What a memory with 32-bit addresses reserves: any index plus any offset, and the widest access.
+const RESERVATION: usize = (8 << 30) + PAGE;
+/// What a memory reserves that is bounds-checked, if it is not told how large it will get.
+const HEADROOM: usize = 1 << 30;
+
+/// Whether the process may reserve as much as memories want.
+pub(crate) fn reservations_are_possible() -> bool {
+    // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing; (2) it is given back at once.
+    unsafe {
+        pages::map_private(Place::Anywhere, RESERVATION, Protection::None).is_ok_and(|at| pages::unmap(at, RESERVATION).is_ok())
+    }
+}
+
+/// Address space of a memory.
+#[derive(Debug)]
+struct Space {
+    base: CodeAddr,
+    reserved: usize,
+    usable: usize,
+}
+
+impl Space {
+    fn new(reserved: usize, usable: usize) -> Result<Self, Error> {
+        let reserved = pages::round_up(reserved.max(usable).max(PAGE));
+        // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
+        let base = unsafe { pages::map_private(Place::Anywhere, reserved, Protection::None) };
+        let base =
+            base.map_err(|error| Error::Resource(format!("no address space for a linear memory of {reserved} bytes: {error}")))?;
+        let mut space = Self { base, reserved, usable: 0 };
+        space.extend(usable)?;
+        Ok(space)
+    }
+
+    /// Makes more of it usable. It has to be reserved.
+    fn extend(&mut self, usable: usize) -> Result<(), Error> {
+        if usable > self.usable {
+            let at = self.base.offset(self.usable as isize);
+            // SAFETY: (1) the range is reserved for this memory and not in use yet.
+            unsafe { pages::protect(at, usable - self.usable, Protection::ReadWrite).map_err(Error::system)? };
+            self.usable = usable;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        // SAFETY: (1) mapped in `new`; (2) whoever could use it is gone, see the owners.
+        let _ = unsafe { pages::unmap(self.base, self.reserved) };
+    }
+}
+
+// SAFETY: (1) address space belongs to the process, not to a thread; (2) changes need `&mut` or a lock.
+unsafe impl Send for Space {}
+
+/// A linear memory, and where machine code finds it.
+#[derive(Debug)]
+pub(crate) struct Linear {
+    pub(crate) ty: MemoryType,
+    /// What machine code reads: in the vmctx of the instance that defines it, in a box of ours, or in a shared memory.
+    pub(crate) definition: *mut vm::Memory,
+    backing: Backing,
+}
+
+#[derive(Debug)]
+enum Backing {
+    Own { space: Space, _definition: Option<Box<vm::Memory>> },
+    Shared(SharedMemory),
+}
+
+/// How a memory is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Style {
+    /// Whether machine code relies on reservations.
+    pub(crate) reservations: bool,
+    /// The most bytes that the store allows.
+    pub(crate) limit: usize,
+}
+
+impl Style {
+    fn space(self, ty: &MemoryType) -> Result<Space, Error> {
+        let minimum = bytes(ty.minimum).filter(|bytes| *bytes <= self.limit);
+        let Some(minimum) = minimum else {
+            return Err(Error::Resource(format!(
+                "a memory of {} pages is more than the limit of {} bytes",
+                ty.minimum, self.limit
+            )));
+        };
+        let reserved = match (ty.wide, self.reservations) {
+            (false, true) => RESERVATION,
+            // A page that is never usable stands behind every memory.
+            (_, _) if ty.shared => ty.maximum.and_then(bytes).unwrap_or(usize::MAX).min(self.limit).saturating_add(PAGE),
+            (_, true) => ty.maximum.and_then(bytes).unwrap_or(usize::MAX).min(HEADROOM).max(minimum).saturating_add(PAGE),
+            (_, false) => minimum.saturating_add(PAGE),
+        };
+        Space::new(reserved, minimum)
+    }
+}
+
+/// A number of pages in bytes, if that can be said.
+fn bytes(pages: u64) -> Option<usize> {
+    pages.checked_mul(WASM_PAGE).and_then(|bytes| usize::try_from(bytes).ok()).filter(|bytes| *bytes < 1 << 47)
+}
+
+impl Linear {
+    /// A memory that is not shared. Machine code finds it in `place`, or in a box.
+    ///
+    /// # Safety
+    /// `place` is valid for as long as the memory is.
+    pub(crate) unsafe fn new(ty: MemoryType, style: Style, place: Option<*mut vm::Memory>) -> Result<Self, Error> {
+        if ty.shared {
+            return Ok(Self::of_shared(&SharedMemory::with_style(ty, style)?));
+        }
+        let space = style.space(&ty)?;
+        let value = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
+        let (definition, kept) = match place {
+            Some(place) => {
+                // SAFETY: (1) the caller, see # Safety.
+                unsafe { place.write(value) };
+                (place, None)
+            }
+            None => {
+                let mut kept = Box::new(value);
+                (&raw mut *kept, Some(kept))
+            }
+        };
+        Ok(Self { ty, definition, backing: Backing::Own { space, _definition: kept } })
+    }
+
+    pub(crate) fn of_shared(memory: &SharedMemory) -> Self {
+        let definition = (&raw const memory.inner.definition).cast_mut();
+        Self { ty: memory.inner.ty, definition, backing: Backing::Shared(memory.clone()) }
+    }
+
+    pub(crate) fn shared(&self) -> Option<&SharedMemory> {
+        match &self.backing {
+            Backing::Shared(memory) => Some(memory),
+            Backing::Own { .. } => None,
+        }
+    }
+
+    /// Its first byte, and how many there are.
+    pub(crate) fn extent(&self) -> (*mut u8, usize) {
+        // SAFETY: (1) the definition lives as long as the memory.
+        unsafe { ((*self.definition).base, (*self.definition).len.load(Relaxed)) }
+    }
+
+    /// How many pages it has.
+    pub(crate) fn pages(&self) -> u64 {
+        self.extent().1 as u64 / WASM_PAGE
+    }
+
+    /// Grows it, and tells how many pages it had; nothing if it cannot grow so much.
+    pub(crate) fn grow(&mut self, more: u64, limit: usize) -> Option<u64> {
+        let Backing::Own { space, .. } = &mut self.backing else {
+            return self.shared().and_then(|memory| memory.grow(more, limit));
+        };
+        // SAFETY: (1) the definition lives as long as the memory.
+        let definition = unsafe { &mut *self.definition };
+        let before = definition.len.load(Relaxed) as u64 / WASM_PAGE;
+        let len = allowed(&self.ty, before, more, limit)?;
+        if len > space.usable {
+            if len + PAGE > space.reserved {
+                let room = (len + len / 2).min(limit).max(len);
+                *space = moved(space, room + PAGE, len)?;
+                definition.base = space.base.get() as *mut u8;
+            }
+            space.extend(len).ok()?;
+        }
+        definition.len.store(len, Relaxed);
+        Some(before)
+    }
+}
+
+/// How many bytes a memory has after growing, if it may.
+fn allowed(ty: &MemoryType, before: u64, more: u64, limit: usize) -> Option<usize> {
+    let most = ty.maximum.unwrap_or(u64::MAX).min(if ty.wide { 1 << 48 } else { 1 << 16 });
+    let pages = before.checked_add(more).filter(|pages| *pages <= most)?;
+    bytes(pages).filter(|bytes| *bytes <= limit)
+}
+
+/// The contents of `space` in a larger one. Only memories that are bounds-checked move.
+fn moved(space: &Space, reserved: usize, usable: usize) -> Option<Space> {
+    let larger = Space::new(reserved, usable).ok()?;
+    // SAFETY: (1) both are usable for that many bytes; (2) they are different mappings.
+    unsafe { std::ptr::copy_nonoverlapping(space.base.get() as *const u8, larger.base.get() as *mut u8, space.usable) };
+    Some(larger)
+}
+
+/// A memory that threads share.
+#[derive(Clone, Debug)]
+pub struct SharedMemory {
+    inner: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    ty: MemoryType,
+    definition: vm::Memory,
+    space: parking_lot::Mutex<Space>,
+}
+
+// SAFETY: (1) `base` never changes, and `len` is atomic; (2) the bytes are only touched by raw and atomic accesses.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl SharedMemory {
+    /// A new memory that threads can share.
+    pub fn new(ty: MemoryType) -> Result<Self, Error> {
+        Self::with_style(ty, Style { reservations: reservations_are_possible(), limit: 1 << 46 })
+    }
+
+    fn with_style(ty: MemoryType, style: Style) -> Result<Self, Error> {
+        if !ty.shared || ty.maximum.is_none() {
+            return Err(Error::Type("a shared memory says so, and how large it may get".into()));
+        }
+        let space = style.space(&ty)?;
+        let definition = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
+        Ok(Self { inner: Arc::new(Shared { ty, definition, space: parking_lot::Mutex::new(space) }) })
+    }
+
+    /// Its type.
+    pub fn ty(&self) -> MemoryType {
+        self.inner.ty
+    }
+
+    /// How many pages it has.
+    pub fn size(&self) -> u64 {
+        self.inner.definition.len.load(Relaxed) as u64 / WASM_PAGE
+    }
+
+    fn grow(&self, more: u64, limit: usize) -> Option<u64> {
+        let mut space = self.inner.space.lock();
+        let before = self.size();
+        let len = allowed(&self.inner.ty, before, more, limit)?;
+        if len > space.reserved {
+            return None;
+        }
+        space.extend(len).ok()?;
+        // Others may see the length late, and then trap where they need not; that is what growing without synchronisation means.
+        self.inner.definition.len.store(len, std::sync::atomic::Ordering::SeqCst);
+        Some(before)
+    }
+}

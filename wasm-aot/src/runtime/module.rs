@@ -1,0 +1,168 @@
+//! A module, compiled and mapped: what instances are made of.
+
+use super::code::Code;
+use crate::compile::{self, TrampolineKind};
+use crate::engine::Engine;
+use crate::error::{CompileError, Error};
+use crate::module::{ModuleInfo, Space};
+use crate::registry::{self, TypeId};
+use crate::types::{ExternType, FuncType, GlobalType, TableType};
+use crate::vm::Layout;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// A compiled module. Copies are cheap and share everything.
+#[derive(Clone, Debug)]
+pub struct Module {
+    pub(crate) inner: Arc<ModuleInner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ModuleInner {
+    pub(crate) info: ModuleInfo,
+    pub(crate) layout: Layout,
+    pub(crate) code: Code,
+    /// The module as it was given: segments of data are copied from it.
+    pub(crate) bytes: Vec<u8>,
+    /// The number of each type.
+    pub(crate) types: Vec<TypeId>,
+    /// For each type, where functions of it are entered and left, as far as the module has code for that.
+    pub(crate) enter: Vec<Option<u32>>,
+    pub(crate) leave: Vec<Option<u32>>,
+}
+
+/// Something that a module imports.
+#[derive(Clone, Debug)]
+pub struct ImportType<'a> {
+    /// From which module.
+    pub module: &'a str,
+    /// Under which name.
+    pub name: &'a str,
+    /// What.
+    pub ty: ExternType,
+}
+
+/// Something that a module exports.
+#[derive(Clone, Debug)]
+pub struct ExportType<'a> {
+    /// Under which name.
+    pub name: &'a str,
+    /// What.
+    pub ty: ExternType,
+}
+
+impl Module {
+    /// Compiles a module, which may be binary or text.
+    pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Self, Error> {
+        let bytes = binary(bytes.as_ref())?;
+        let compilation = compile::compile(&bytes, engine.target())?;
+        Self::assemble(compilation.info, Code::new(compilation.text)?, bytes.into_owned())
+    }
+
+    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Vec<u8>) -> Result<Self, Error> {
+        let types = registry::register(&info);
+        let layout = Layout::new(&info);
+        let (enter, leave) = trampolines(&info, &code);
+        Ok(Self { inner: Arc::new(ModuleInner { info, layout, code, bytes, types, enter, leave }) })
+    }
+
+    /// Checks whether a module is valid, and supported, without keeping it.
+    pub fn validate(bytes: impl AsRef<[u8]>) -> Result<(), Error> {
+        let bytes = binary(bytes.as_ref())?;
+        for body in crate::module::read(&bytes)?.bodies {
+            let mut validator = body.validate.into_validator(wasmparser::FuncValidatorAllocations::default());
+            validator.validate(&body.body).map_err(CompileError::from)?;
+        }
+        Ok(())
+    }
+
+    /// Its name, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.inner.info.name.as_deref()
+    }
+
+    /// What it imports, in order.
+    pub fn imports(&self) -> impl Iterator<Item = ImportType<'_>> {
+        let ty = |import: &crate::module::Import| self.inner.extern_type(import.space, import.index);
+        self.inner.info.imports.iter().map(move |import| ImportType {
+            module: &import.module,
+            name: &import.name,
+            ty: ty(import),
+        })
+    }
+
+    /// What it exports, in order.
+    pub fn exports(&self) -> impl Iterator<Item = ExportType<'_>> {
+        let ty = |export: &crate::module::Export| self.inner.extern_type(export.space, export.index);
+        self.inner.info.exports.iter().map(move |export| ExportType { name: &export.name, ty: ty(export) })
+    }
+}
+
+/// The binary form of what may be text.
+pub(crate) fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
+    if bytes.starts_with(b"\0asm") {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    wat::parse_bytes(bytes).map_err(|error| CompileError::Text(error.to_string()))
+}
+
+/// For each type, the offsets of its trampolines.
+fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
+    let mut enter = vec![None; info.types.len()];
+    let mut leave = vec![None; info.types.len()];
+    for (kind, range) in &code.tables.trampolines {
+        let (offsets, ty) = match kind {
+            TrampolineKind::Enter(ty) => (&mut enter, *ty),
+            TrampolineKind::Leave(ty) => (&mut leave, *ty),
+            TrampolineKind::Throw => continue,
+        };
+        for (index, other) in info.types.iter().enumerate() {
+            if compile::same_signature(other, &info.types[ty as usize]) {
+                offsets[index] = Some(range.start);
+            }
+        }
+    }
+    (enter, leave)
+}
+
+impl ModuleInner {
+    /// The number of the type of function `index`.
+    pub(crate) fn function_type(&self, index: u32) -> TypeId {
+        self.types[self.info.functions[index as usize] as usize]
+    }
+
+    /// The type of an item, with the numbers of this process.
+    pub(crate) fn extern_type(&self, space: Space, index: u32) -> ExternType {
+        let index = index as usize;
+        match space {
+            Space::Func => ExternType::Func(registry::look_up(self.function_type(index as u32))),
+            Space::Table => ExternType::Table(self.table_type(index)),
+            Space::Memory => ExternType::Memory(self.info.memories[index]),
+            Space::Global => ExternType::Global(self.global_type(index)),
+            Space::Tag => ExternType::Tag(self.tag_type(index)),
+        }
+    }
+
+    fn number(&self, index: u32) -> u32 {
+        self.types[index as usize].0
+    }
+
+    pub(crate) fn table_type(&self, index: usize) -> TableType {
+        let ty = self.info.tables[index];
+        TableType { element: ty.element.renamed(&|index| self.number(index)), ..ty }
+    }
+
+    pub(crate) fn global_type(&self, index: usize) -> GlobalType {
+        let ty = self.info.globals[index];
+        GlobalType { content: ty.content.renamed(&|index| self.number(index)), ..ty }
+    }
+
+    pub(crate) fn tag_type(&self, index: usize) -> FuncType {
+        registry::look_up(self.types[self.info.tags[index] as usize])
+    }
+
+    /// The code of defined function `index`, counted with the imported ones.
+    pub(crate) fn function_code(&self, index: u32) -> *const u8 {
+        self.code.at(self.code.tables.functions[(index - self.info.imported.functions) as usize].start)
+    }
+}

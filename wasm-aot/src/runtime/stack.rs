@@ -1,0 +1,47 @@
+//! How far down a thread's stack machine code may go.
+//!
+//! # Safety
+//!
+//! This module exists to ask the C library where the thread's stack is.
+#![allow(unsafe_code)]
+
+use std::cell::Cell;
+
+/// What is left for host functions, and for signal handlers on this stack.
+const RESERVE: usize = 128 << 10;
+
+thread_local! {
+    /// The lowest address of this thread's stack, or 0 before it is known.
+    static LOWEST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The lowest address for frames of machine code if they may take `size` bytes from here on: less if the thread's stack ends before.
+#[inline(never)]
+pub(crate) fn limit(size: usize) -> usize {
+    let here = 0u8;
+    let here = &raw const here as usize;
+    let lowest = match LOWEST.get() {
+        0 => {
+            let lowest = lowest_address().unwrap_or(here.saturating_sub(size));
+            LOWEST.set(lowest);
+            lowest
+        }
+        known => known,
+    };
+    here.saturating_sub(size).max(lowest + RESERVE)
+}
+
+fn lowest_address() -> Option<usize> {
+    let (mut start, mut size) = (std::ptr::null_mut(), 0);
+    // SAFETY: (1) the attributes are initialised by the first call, read by the second, and destroyed by the third; (2) the
+    // pointers are to locals.
+    unsafe {
+        let mut attributes = std::mem::zeroed();
+        if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) != 0 {
+            return None;
+        }
+        let got = libc::pthread_attr_getstack(&raw const attributes, &raw mut start, &raw mut size);
+        libc::pthread_attr_destroy(&raw mut attributes);
+        (got == 0).then_some(start as usize)
+    }
+}

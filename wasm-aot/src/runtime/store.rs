@@ -1,0 +1,318 @@
+//! Everything that instances of one embedder share: what they own, what their machine code is told, and the embedder's data.
+//!
+//! # Safety
+//!
+//! This module exists to hand out pointers that stay valid: a store's parts are boxed, and none is freed before the store is.
+#![allow(unsafe_code)]
+
+use super::activation::Failure;
+use super::elements::Elements;
+use super::function::HostFunction;
+use super::heap::Heap;
+use super::instance::InstanceData;
+use super::interruption::{InterruptHandle, Interruption};
+use super::linear::Linear;
+use super::module::ModuleInner;
+use crate::engine::Engine;
+use crate::error::{Backtrace, Error, FrameInfo};
+use crate::registry::TypeId;
+use crate::types::{FuncType, GlobalType};
+use crate::vm::{self, StoreCell};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a store may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of one linear memory.
+    pub memory: usize,
+    /// Elements of one table.
+    pub table: usize,
+    /// Bytes of stack for one call into Wasm.
+    pub stack: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { memory: 1 << 46, table: 10_000_000, stack: 1 << 20 }
+    }
+}
+
+/// Identifies a store in handles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct StoreId(u64);
+
+/// A global, and where machine code finds its value.
+#[derive(Debug)]
+pub(crate) struct GlobalData {
+    pub(crate) ty: GlobalType,
+    pub(crate) value: *mut u128,
+    pub(crate) _own: Option<Box<u128>>,
+}
+
+/// A tag, whose address is its identity.
+#[derive(Debug)]
+pub(crate) struct TagData {
+    pub(crate) ty: FuncType,
+    pub(crate) tag: Box<vm::Tag>,
+}
+
+/// Code of the store's modules, sorted by address, as signal handlers look it up.
+#[derive(Debug, Default)]
+struct Codes(Vec<(usize, usize, Arc<ModuleInner>)>);
+
+/// What does not depend on the embedder's data.
+#[derive(Debug)]
+pub(crate) struct StoreCore {
+    pub(crate) id: StoreId,
+    pub(crate) engine: Engine,
+    cell: Box<StoreCell>,
+    limits: Limits,
+    codes: AtomicPtr<Codes>,
+    interruption: Arc<Interruption>,
+    pub(crate) instances: Vec<Box<InstanceData>>,
+    pub(crate) memories: Vec<Linear>,
+    pub(crate) tables: Vec<Elements>,
+    pub(crate) globals: Vec<GlobalData>,
+    pub(crate) tags: Vec<TagData>,
+    pub(crate) hosts: Vec<Box<HostFunction>>,
+    pub(crate) heap: Heap,
+    /// Where functions of a type are entered.
+    enter: HashMap<TypeId, *const u8>,
+    /// Why a host function has failed, until that is dealt with.
+    pub(crate) pending: Option<Failure>,
+    /// Where the exception was thrown that has left machine code.
+    pub(crate) thrown_at: Backtrace,
+    /// The embedder's data, for host functions.
+    pub(crate) data: *mut (),
+}
+
+impl StoreCore {
+    fn new(engine: &Engine) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: StoreId(NEXT.fetch_add(1, Ordering::Relaxed)),
+            engine: engine.clone(),
+            cell: Box::default(),
+            limits: Limits::default(),
+            codes: AtomicPtr::new(Box::into_raw(Box::default())),
+            interruption: Arc::default(),
+            instances: Vec::new(),
+            memories: Vec::new(),
+            tables: Vec::new(),
+            globals: Vec::new(),
+            tags: Vec::new(),
+            hosts: Vec::new(),
+            heap: Heap::default(),
+            enter: HashMap::new(),
+            pending: None,
+            thrown_at: Backtrace::default(),
+            data: std::ptr::null_mut(),
+        }
+    }
+
+    pub(crate) fn cell(&self) -> &StoreCell {
+        &self.cell
+    }
+
+    /// The frame that called the host last, and where in its code.
+    pub(crate) fn exit(&self) -> (usize, usize) {
+        (self.cell.exit_frame.load(Ordering::Relaxed), self.cell.exit_pc.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn interruption(&self) -> &Arc<Interruption> {
+        &self.interruption
+    }
+
+    fn codes(&self) -> &Codes {
+        // SAFETY: (1) never null; (2) the list is replaced and freed by this thread only, in `know`, during which nobody holds it: a signal handler
+        // that comes meanwhile sees the old one before it is freed, or the new one.
+        unsafe { &*self.codes.load(Ordering::Acquire) }
+    }
+
+    /// Has the code of a module known to signal handlers and backtraces.
+    pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
+        let range = module.code.range();
+        let known = self.codes();
+        let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };
+        let mut entries = known.0.clone();
+        entries.insert(at, (range.start, range.end, Arc::clone(module)));
+        let old = self.codes.swap(Box::into_raw(Box::new(Codes(entries))), Ordering::AcqRel);
+        // SAFETY: (1) made by `Box::into_raw` and replaced above.
+        drop(unsafe { Box::from_raw(old) });
+        for (ty, offset) in module.types.iter().zip(&module.enter) {
+            if let Some(offset) = offset {
+                self.enter.entry(*ty).or_insert_with(|| module.code.at(*offset));
+            }
+        }
+    }
+
+    /// The module whose code is at `pc`. Usable in a signal handler.
+    fn module_at(&self, pc: usize) -> Option<(&ModuleInner, u32)> {
+        let codes = &self.codes().0;
+        let after = codes.partition_point(|(start, ..)| *start <= pc);
+        let (start, end, module) = codes.get(after.checked_sub(1)?)?;
+        (pc < *end).then(|| (&**module, (pc - start) as u32))
+    }
+
+    /// The code at `pc`, and how far in. Usable in a signal handler.
+    pub(crate) fn code_at(&self, pc: usize) -> Option<(&super::code::Code, u32)> {
+        self.module_at(pc).map(|(module, offset)| (&module.code, offset))
+    }
+
+    /// What is known of the Wasm instruction whose code is at `pc`.
+    pub(crate) fn frame_info(&self, pc: usize) -> Option<FrameInfo> {
+        let (module, offset) = self.module_at(pc)?;
+        let function = module.info.imported.functions + module.code.function_at(offset)? as u32;
+        let wasm = module.code.wasm_offset(offset);
+        let name = module.info.function_name(function).map(str::to_owned);
+        let source = wasm.and_then(|wasm| super::source::line(module, wasm));
+        Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, source })
+    }
+
+    /// Where functions of a type are entered.
+    pub(crate) fn enter(&mut self, ty: TypeId) -> Result<*const u8, Error> {
+        if let Some(known) = self.enter.get(&ty) {
+            return Ok(*known);
+        }
+        let pair = super::bridge::for_type(ty, self.engine.target())?;
+        self.enter.insert(ty, pair.enter);
+        Ok(pair.enter)
+    }
+}
+
+impl Drop for StoreCore {
+    fn drop(&mut self) {
+        // SAFETY: (1) made by `Box::into_raw`, and nobody is in the store's code any more.
+        drop(unsafe { Box::from_raw(*self.codes.get_mut()) });
+    }
+}
+
+/// Instances, what they own, and the embedder's data.
+#[derive(Debug)]
+pub struct Store<T> {
+    parts: Box<Parts<T>>,
+}
+
+#[derive(Debug)]
+struct Parts<T> {
+    core: StoreCore,
+    data: T,
+}
+
+// SAFETY: (1) the pointers in a store lead into what the store owns, or to code that its modules keep; (2) it is used by one thread at a time, since
+// everything needs a reference to it; (3) exceptions and references do not leave it.
+unsafe impl<T: Send> Send for Store<T> {}
+
+impl<T> Store<T> {
+    /// An empty store.
+    pub fn new(engine: &Engine, data: T) -> Self {
+        Self { parts: Box::new(Parts { core: StoreCore::new(engine), data }) }
+    }
+
+    /// The embedder's data.
+    pub fn data(&self) -> &T {
+        &self.parts.data
+    }
+
+    /// The embedder's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        &mut self.parts.data
+    }
+
+    /// Gives the embedder's data back, and ends everything else.
+    pub fn into_data(self) -> T {
+        self.parts.data
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &Engine {
+        &self.parts.core.engine
+    }
+
+    /// Sets what instances may take from now on.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.parts.core.limits = limits;
+    }
+
+    /// Has code of this store trap when `time` is over, or never.
+    pub fn set_deadline(&mut self, time: Option<Duration>) {
+        self.parts.core.interruption.set_deadline(time.map(|time| Instant::now() + time));
+    }
+
+    /// What stops code of this store from another thread.
+    pub fn interrupt_handle(&self) -> InterruptHandle {
+        self.parts.core.interruption.handle()
+    }
+}
+
+/// A store, seen by what changes it.
+#[derive(Debug)]
+pub struct StoreContextMut<'a, T> {
+    core: &'a mut StoreCore,
+    _data: std::marker::PhantomData<&'a mut T>,
+}
+
+/// Everything that leads to a store: the store itself, and what host functions are given.
+pub trait AsContextMut {
+    /// The embedder's data.
+    type Data;
+
+    /// The store.
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, Self::Data>;
+}
+
+impl<T> AsContextMut for Store<T> {
+    type Data = T;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, T> {
+        self.parts.core.data = (&raw mut self.parts.data).cast();
+        StoreContextMut { core: &mut self.parts.core, _data: std::marker::PhantomData }
+    }
+}
+
+impl<T> AsContextMut for StoreContextMut<'_, T> {
+    type Data = T;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, T> {
+        StoreContextMut { core: self.core, _data: std::marker::PhantomData }
+    }
+}
+
+impl<C: AsContextMut> AsContextMut for &mut C {
+    type Data = C::Data;
+
+    fn as_context_mut(&mut self) -> StoreContextMut<'_, C::Data> {
+        (**self).as_context_mut()
+    }
+}
+
+impl<'a, T> StoreContextMut<'a, T> {
+    /// # Safety
+    /// The store's data are a `T`.
+    pub(crate) unsafe fn from_core(core: &'a mut StoreCore) -> Self {
+        Self { core, _data: std::marker::PhantomData }
+    }
+
+    pub(crate) fn core(&mut self) -> &mut StoreCore {
+        self.core
+    }
+
+    /// The embedder's data.
+    pub fn data(&self) -> &T {
+        // SAFETY: (1) set by `as_context_mut` of the store, which is borrowed for as long as this is; (2) the type is that store's.
+        unsafe { &*self.core.data.cast() }
+    }
+
+    /// The embedder's data.
+    pub fn data_mut(&mut self) -> &mut T {
+        // SAFETY: as above, and borrowed exclusively.
+        unsafe { &mut *self.core.data.cast() }
+    }
+}

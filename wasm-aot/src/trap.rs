@@ -1,0 +1,54 @@
+//! Why a program was stopped by its own doing. One number for each, in machine code's tables and in the runtime.
+
+use cranelift_codegen::ir::TrapCode;
+use std::fmt;
+
+macro_rules! traps {
+    ($( $name:ident = $code:expr, $doc:literal; )*) => {
+        /// Why a program was stopped.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Trap { $( #[doc = $doc] $name ),* }
+
+        impl Trap {
+            /// As it is written in machine code's tables.
+            pub(crate) const fn code(self) -> TrapCode {
+                match self { $( Self::$name => $code ),* }
+            }
+
+            /// The trap with that number in machine code's tables.
+            pub(crate) fn from_raw(raw: u8) -> Option<Self> {
+                $( if raw == $code.as_raw().get() { return Some(Self::$name); } )*
+                None
+            }
+        }
+
+        impl fmt::Display for Trap {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $( Self::$name => $doc ),* })
+            }
+        }
+    };
+}
+
+traps! {
+    StackOverflow = TrapCode::STACK_OVERFLOW, "call stack exhausted";
+    MemoryOutOfBounds = TrapCode::HEAP_OUT_OF_BOUNDS, "out of bounds memory access";
+    UnalignedAtomic = TrapCode::unwrap_user(1), "unaligned atomic";
+    TableOutOfBounds = TrapCode::unwrap_user(2), "out of bounds table access";
+    UndefinedElement = TrapCode::unwrap_user(3), "undefined element";
+    UninitializedElement = TrapCode::unwrap_user(4), "uninitialized element";
+    IndirectCallType = TrapCode::unwrap_user(5), "indirect call type mismatch";
+    IntegerOverflow = TrapCode::INTEGER_OVERFLOW, "integer overflow";
+    IntegerDivideByZero = TrapCode::INTEGER_DIVISION_BY_ZERO, "integer divide by zero";
+    InvalidConversion = TrapCode::BAD_CONVERSION_TO_INTEGER, "invalid conversion to integer";
+    Unreachable = TrapCode::unwrap_user(6), "unreachable";
+    NullReference = TrapCode::unwrap_user(7), "null reference";
+    NullFunctionReference = TrapCode::unwrap_user(8), "null function reference";
+    NullExceptionReference = TrapCode::unwrap_user(9), "null exception reference";
+    SharedMemoryExpected = TrapCode::unwrap_user(10), "expected shared memory";
+    Interrupted = TrapCode::unwrap_user(11), "interrupted";
+    OutOfMemory = TrapCode::unwrap_user(12), "the host is out of memory";
+}
+
+impl std::error::Error for Trap {}

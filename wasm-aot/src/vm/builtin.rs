@@ -1,0 +1,73 @@
+//! What machine code asks the runtime to do: functions of the host's calling convention, called through a table.
+
+use cranelift_codegen::ir::{Type, types};
+
+/// An address, or an index or a size that has been widened to 64 bits.
+const W: Type = types::I64;
+const I32: Type = types::I32;
+
+macro_rules! builtins {
+    ($( $(#[$doc:meta])* $name:ident ( $($param:ident),* ) $(-> $result:ident)? ; )*) => {
+        /// A built-in function.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Builtin { $( $(#[$doc])* $name ),* }
+
+        impl Builtin {
+            /// All of them, in the order of their numbers.
+            pub(crate) const ALL: &[Self] = &[ $( Self::$name ),* ];
+
+            /// What it takes after the vmctx.
+            pub(crate) fn params(self) -> &'static [Type] {
+                match self { $( Self::$name => &[ $($param),* ] ),* }
+            }
+
+            /// What it gives.
+            pub(crate) fn results(self) -> &'static [Type] {
+                match self { $( Self::$name => &[ $($result)? ] ),* }
+            }
+        }
+    };
+}
+
+builtins! {
+    /// Memory, pages: the size before, or -1.
+    MemoryGrow(I32, W) -> W;
+    /// Memory, place, byte, count: 1, or 0 if it is out of bounds.
+    MemoryFill(I32, W, I32, W) -> I32;
+    /// Destination, its place, source, its place, count: 1, or 0 if it is out of bounds.
+    MemoryCopy(I32, W, I32, W, W) -> I32;
+    /// Memory, segment, place, place in the segment, count: 1, or 0 if it is out of bounds.
+    MemoryInit(I32, I32, W, W, W) -> I32;
+    /// Segment.
+    DataDrop(I32);
+    /// Table, count, element: the size before, or -1.
+    TableGrow(I32, W, W) -> W;
+    /// Table, place, element, count: 1, or 0 if it is out of bounds.
+    TableFill(I32, W, W, W) -> I32;
+    /// Destination, its place, source, its place, count: 1, or 0 if it is out of bounds.
+    TableCopy(I32, W, I32, W, W) -> I32;
+    /// Table, segment, place, place in the segment, count: 1, or 0 if it is out of bounds.
+    TableInit(I32, I32, W, W, W) -> I32;
+    /// Segment.
+    ElementDrop(I32);
+    /// Memory, address, expected, nanoseconds: 0 to 2, or a negative trap code.
+    Wait32(I32, W, I32, W) -> I32;
+    /// Memory, address, expected, nanoseconds: 0 to 2, or a negative trap code.
+    Wait64(I32, W, W, W) -> I32;
+    /// Memory, address, count: how many were woken, or a negative trap code.
+    Notify(I32, W, I32) -> I32;
+    /// Address of the tag, number of values: a new exception.
+    ExceptionNew(W, I32) -> W;
+    /// Exception, frame, return address of that frame's call: goes to whoever catches it.
+    Throw(W, W, W);
+    /// A host function has failed: leaves the machine code.
+    Raise();
+}
+
+impl Builtin {
+    /// Where its address is in the table.
+    pub(crate) fn offset(self) -> i32 {
+        self as i32 * 8
+    }
+}

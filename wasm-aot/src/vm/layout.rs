@@ -1,0 +1,106 @@
+//! Where in a vmctx the parts lie. Derived from declarations alone, so that compiler and runtime agree.
+
+use crate::module::ModuleInfo;
+use crate::vm::{FuncImport, FuncRef, Memory, Table};
+
+/// The offsets of a module's vmctx.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    imported_tables: u32,
+    memory_places: Vec<MemoryAt>,
+    imported_globals: u32,
+    tags: u32,
+    types: u32,
+    tables: u32,
+    globals: u32,
+    references: u32,
+    size: u32,
+    counts: crate::module::Imported,
+}
+
+/// Where the [`Memory`] of a memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryAt {
+    /// In the vmctx, at that offset.
+    Inline(u32),
+    /// Elsewhere: its address is at that offset.
+    Pointer(u32),
+}
+
+/// Where imported functions begin.
+const FUNCTIONS: u32 = 32;
+
+impl Layout {
+    pub(crate) fn new(info: &ModuleInfo) -> Self {
+        let counts = info.imported;
+        let imported_tables = FUNCTIONS + counts.functions * size_of::<FuncImport>() as u32;
+        let mut next = imported_tables + counts.tables * 8;
+        let is_pointer = |index: usize| index < counts.memories as usize || info.memories[index].shared;
+        let mut memory_places = vec![MemoryAt::Inline(0); info.memories.len()];
+        for index in (0..info.memories.len()).filter(|index| is_pointer(*index)) {
+            memory_places[index] = MemoryAt::Pointer(take(&mut next, 8));
+        }
+        let imported_globals = take(&mut next, counts.globals * 8);
+        let tags = take(&mut next, info.tags.len() as u32 * 8);
+        let types = take(&mut next, (info.types.len() as u32).next_multiple_of(2) * 4);
+        let tables = take(&mut next, (info.tables.len() as u32 - counts.tables) * size_of::<Table>() as u32);
+        for index in (0..info.memories.len()).filter(|index| !is_pointer(*index)) {
+            memory_places[index] = MemoryAt::Inline(take(&mut next, size_of::<Memory>() as u32));
+        }
+        next = next.next_multiple_of(16);
+        let globals = take(&mut next, (info.globals.len() as u32 - counts.globals) * 16);
+        let references = take(&mut next, info.referenced.len() as u32 * size_of::<FuncRef>() as u32);
+        Self { imported_tables, memory_places, imported_globals, tags, types, tables, globals, references, size: next, counts }
+    }
+
+    /// How large the vmctx is.
+    pub(crate) fn size(&self) -> usize {
+        self.size as usize
+    }
+
+    /// The [`FuncImport`] of imported function `index`.
+    pub(crate) fn function(&self, index: u32) -> i32 {
+        (FUNCTIONS + index * size_of::<FuncImport>() as u32) as i32
+    }
+
+    /// The table, and whether its address is there instead of itself.
+    pub(crate) fn table(&self, index: u32) -> (i32, bool) {
+        match index.checked_sub(self.counts.tables) {
+            None => ((self.imported_tables + index * 8) as i32, true),
+            Some(defined) => ((self.tables + defined * size_of::<Table>() as u32) as i32, false),
+        }
+    }
+
+    pub(crate) fn memory(&self, index: u32) -> MemoryAt {
+        self.memory_places[index as usize]
+    }
+
+    /// The global, and whether its address is there instead of itself.
+    pub(crate) fn global(&self, index: u32) -> (i32, bool) {
+        match index.checked_sub(self.counts.globals) {
+            None => ((self.imported_globals + index * 8) as i32, true),
+            Some(defined) => ((self.globals + defined * 16) as i32, false),
+        }
+    }
+
+    /// The address of the [`Tag`](crate::vm::Tag).
+    pub(crate) fn tag(&self, index: u32) -> i32 {
+        (self.tags + index * 8) as i32
+    }
+
+    /// The number of a type.
+    pub(crate) fn type_number(&self, index: u32) -> i32 {
+        (self.types + index * 4) as i32
+    }
+
+    /// The [`FuncRef`] with that place among those that can be referred to.
+    pub(crate) fn reference(&self, place: usize) -> i32 {
+        (self.references as usize + place * size_of::<FuncRef>()) as i32
+    }
+}
+
+fn take(next: &mut u32, bytes: u32) -> u32 {
+    let at = *next;
+    *next += bytes;
+    at
+}

@@ -1,0 +1,139 @@
+//! The guest's memory, as calls see it.
+//!
+//! A guest passes 32-bit addresses and lengths that it may have made up, and other threads of it may write to the same memory while a
+//! call reads it. So nothing here is a reference: every access is checked against the length, then copied by raw pointer. What was
+//! read once is never read again to be trusted a second time.
+//!
+//! # Safety
+//!
+//! Raw copies between guest and host need unsafe code. [`Guest::new`] is where a caller vouches for the range; [`Guest::span`] is the
+//! only place where an address of the guest becomes a pointer, and it checks the whole span.
+#![allow(unsafe_code)]
+
+use super::errno::Errno;
+use std::marker::PhantomData;
+use std::ptr;
+
+/// A linear memory: where it begins and how long it is.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    base: *mut u8,
+    len: usize,
+    memory: PhantomData<&'a ()>,
+}
+
+impl<'a> Guest<'a> {
+    /// The memory of `len` bytes from `base`.
+    ///
+    /// # Safety
+    ///
+    /// All `len` bytes are mapped, readable and writable for as long as `'a`, and nobody holds a Rust reference into them while a call
+    /// runs. Other threads may read and write them, as threads of the guest do.
+    pub unsafe fn new(base: *mut u8, len: usize) -> Self {
+        Self { base, len, memory: PhantomData }
+    }
+
+    /// A memory that nobody else uses.
+    pub fn exclusive(bytes: &'a mut [u8]) -> Self {
+        Self { base: bytes.as_mut_ptr(), len: bytes.len(), memory: PhantomData }
+    }
+
+    /// Where a span of the guest lies in the host, if all of it is memory.
+    pub(crate) fn span(&self, address: u32, len: u32) -> Result<*mut u8, Errno> {
+        let end = u64::from(address) + u64::from(len);
+        if end > self.len as u64 {
+            return Err(Errno::FAULT);
+        }
+        // SAFETY: address + len <= self.len, and base..base + self.len is one mapping (`new`).
+        Ok(unsafe { self.base.add(address as usize) })
+    }
+
+    /// Copies out of the guest.
+    pub(crate) fn read(&self, address: u32, to: &mut [u8]) -> Result<(), Errno> {
+        let from = self.span(address, length(to)?)?;
+        // SAFETY: `span` checked the source; the destination is the host's own and cannot overlap guest memory, into which there are
+        // no references (`new`).
+        unsafe { ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+        Ok(())
+    }
+
+    /// Copies into the guest.
+    pub(crate) fn write(&self, address: u32, from: &[u8]) -> Result<(), Errno> {
+        let to = self.span(address, length(from)?)?;
+        // SAFETY: as in `read`, the other way round.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+        Ok(())
+    }
+
+    /// A copy of a span; nothing is allocated before the span is known to exist.
+    pub(crate) fn bytes(&self, address: u32, len: u32) -> Result<Vec<u8>, Errno> {
+        self.span(address, len)?;
+        let mut bytes = vec![0; len as usize];
+        self.read(address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A copy of so many bytes.
+    pub(crate) fn array<const N: usize>(&self, address: u32) -> Result<[u8; N], Errno> {
+        let mut bytes = [0; N];
+        self.read(address, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    pub(crate) fn write_u32(&self, address: u32, value: u32) -> Result<(), Errno> {
+        self.write(address, &value.to_le_bytes())
+    }
+
+    pub(crate) fn write_u64(&self, address: u32, value: u64) -> Result<(), Errno> {
+        self.write(address, &value.to_le_bytes())
+    }
+
+    /// Refuses places of results that are no memory, before anything is done whose result would be lost.
+    pub(crate) fn expect(&self, address: u32, len: u32) -> Result<(), Errno> {
+        self.span(address, len).map(|_| ())
+    }
+}
+
+fn length(bytes: &[u8]) -> Result<u32, Errno> {
+    u32::try_from(bytes.len()).map_err(|_| Errno::FAULT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_end_where_memory_ends() {
+        let mut bytes = [7; 16];
+        let guest = Guest::exclusive(&mut bytes);
+        assert!(guest.span(0, 16).is_ok());
+        assert!(guest.span(16, 0).is_ok());
+        assert_eq!(guest.span(15, 2), Err(Errno::FAULT));
+        assert_eq!(guest.span(17, 0), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn lengths_that_wrap_around_are_refused() {
+        let mut bytes = [7; 16];
+        let guest = Guest::exclusive(&mut bytes);
+        assert_eq!(guest.span(8, u32::MAX), Err(Errno::FAULT));
+        assert_eq!(guest.span(u32::MAX, 1), Err(Errno::FAULT));
+        assert_eq!(guest.bytes(1, u32::MAX), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut bytes = [0; 16];
+        let guest = Guest::exclusive(&mut bytes);
+        guest.write_u64(3, 0x1122_3344_5566_7788).unwrap();
+        assert_eq!(guest.array(3), Ok(0x1122_3344_5566_7788u64.to_le_bytes()));
+        assert_eq!(guest.write_u64(9, 1), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn an_empty_memory_holds_nothing() {
+        let guest = Guest::exclusive(&mut []);
+        assert!(guest.expect(0, 0).is_ok());
+        assert_eq!(guest.array::<1>(0), Err(Errno::FAULT));
+    }
+}
