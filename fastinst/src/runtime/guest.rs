@@ -149,7 +149,7 @@ pub(crate) fn prepare_tables() -> Result<(), String> {
     static PREPARED: OnceLock<Result<(), String>> = OnceLock::new();
     let prepare = || {
         look_for_room()?;
-        functions::prepare().and_then(|()| sites::prepare()).map_err(|error| error.to_string())
+        functions::prepare().and_then(|()| sites::prepare()).and_then(|()| threads::reserve()).map_err(|error| error.to_string())
     };
     PREPARED.get_or_init(prepare).clone()
 }

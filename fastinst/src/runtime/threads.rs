@@ -12,8 +12,9 @@ use super::functions;
 use super::layout::{ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS};
 use super::stub;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::Ticks;
+use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
 
 /// All blocks, newest first.
@@ -28,33 +29,29 @@ pub(crate) static UNOBSERVED: AtomicU64 = AtomicU64::new(0);
 /// How often the C library calls destructors that ask again (PTHREAD_DESTRUCTOR_ITERATIONS, limits.h).
 const ROUNDS: u32 = 4;
 
-/// What the pointer of a thread holds that is not to be observed: it has ended, or it is our own. Its capacity is none, so that every
-/// event takes the slow path.
-#[repr(C, align(64))]
-struct Quiet(Header);
+/// Where the blocks of threads lie that are not to be observed.
+///
+/// They have zeroes only: their capacity is none, so that every stub takes the slow path; and their records are there, as far as functions
+/// can be numbered, and nobody's, since counters in line look at a record whatever the capacity.
+static QUIET: AtomicUsize = AtomicUsize::new(0);
 
 /// The block of a thread that has ended.
-static GONE: Quiet = Quiet(empty());
-/// The block of our own threads.
-static OURS: Quiet = Quiet(empty());
+fn gone() -> *mut Header {
+    std::ptr::with_exposed_provenance_mut(QUIET.load(Acquire))
+}
 
-const fn empty() -> Header {
-    Header {
-        top: AtomicPtr::new(std::ptr::null_mut()),
-        limit: AtomicPtr::new(std::ptr::null_mut()),
-        finished: AtomicU64::new(0),
-        head: AtomicU64::new(0),
-        drained: super::layout::Drained { tail: AtomicU64::new(0) },
-        random: AtomicU64::new(0),
-        capacity: AtomicU64::new(0),
-        busy: AtomicU64::new(0),
-        state: AtomicU32::new(FREE),
-        draining: AtomicU32::new(0),
-        lost: AtomicU32::new(0),
-        next: AtomicPtr::new(std::ptr::null_mut()),
-        mapped: AtomicU64::new(0),
-        farewells: AtomicU32::new(0),
-    }
+/// The block of our own threads.
+fn our_own() -> *mut Header {
+    std::ptr::with_exposed_provenance_mut(QUIET.load(Acquire) + PAGE)
+}
+
+/// Reserves those blocks. Once, before any hook looks.
+pub(crate) fn reserve() -> Result<(), OsError> {
+    let len = PAGE + RECORDS + functions::MOST * RECORD;
+    // SAFETY: (1) a new mapping.
+    let quiet = unsafe { pages::map_private(Place::Anywhere, len, Protection::Read)? };
+    QUIET.store(quiet.get(), Release);
+    Ok(())
 }
 
 /// Whose events they are.
@@ -78,7 +75,7 @@ pub(crate) fn prepare() {
 
 /// Says that the calling thread is one of ours.
 pub(crate) fn ours() {
-    stub::set_thread(std::ptr::from_ref(&OURS.0).cast_mut());
+    stub::set_thread(our_own());
 }
 
 /// The calling thread's block, made if this is its first event.
@@ -87,10 +84,10 @@ pub(crate) fn caller<'b>() -> Caller<'b> {
     if block.is_null() {
         return begin();
     }
-    if std::ptr::eq(block, &raw const OURS.0) {
+    if std::ptr::eq(block, our_own()) {
         return Caller::Ours;
     }
-    if std::ptr::eq(block, &raw const GONE.0) {
+    if std::ptr::eq(block, gone()) {
         return Caller::Passing;
     }
     // SAFETY: (1) blocks are never unmapped.
@@ -100,7 +97,7 @@ pub(crate) fn caller<'b>() -> Caller<'b> {
 #[cold]
 fn begin<'b>() -> Caller<'b> {
     // Signals that come meanwhile find a thread that is passing.
-    stub::set_thread(std::ptr::from_ref(&GONE.0).cast_mut());
+    stub::set_thread(gone());
     let Some(block) = reuse().or_else(create) else {
         UNOBSERVED.fetch_add(1, Relaxed);
         return Caller::Passing;
@@ -183,7 +180,7 @@ unsafe extern "C" fn farewell(value: *mut libc::c_void) {
         unsafe { libc::pthread_setspecific(key, value) };
         return;
     }
-    stub::set_thread(std::ptr::from_ref(&GONE.0).cast_mut());
+    stub::set_thread(gone());
     block.state.store(ENDED, Release);
 }
 
@@ -202,7 +199,7 @@ pub(crate) fn all<'b>() -> impl Iterator<Item = &'b Header> {
 pub(crate) fn forget_all() {
     BLOCKS.store(std::ptr::null_mut(), Release);
     let block = stub::thread();
-    if !block.is_null() && !std::ptr::eq(block, &raw const OURS.0) {
+    if !block.is_null() && !std::ptr::eq(block, our_own()) {
         stub::set_thread(std::ptr::null_mut());
     }
 }
