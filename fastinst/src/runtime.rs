@@ -9,16 +9,18 @@
 //! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
 //! - [`functions`], [`sites`] and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
 //! - [`measure`] knows the clock, and what the stubs cost.
-//! - [`plant`] leads the sites of a module to their trampolines.
+//! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
 //! - [`agent`] is the thread that drains, decides and writes; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
 //!   functions of the C library that we stand before.
 
 pub(crate) mod agent;
+mod arrivals;
 pub(crate) mod doors;
 pub(crate) mod event;
 pub(crate) mod functions;
 pub(crate) mod guest;
 pub(crate) mod layout;
+mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;

@@ -7,7 +7,7 @@ use super::functions::{self, Id};
 use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
-use super::{event, guest, measure, modes, sites, threads};
+use super::{arrivals, event, guest, measure, modes, sites, threads};
 use crate::names::Names;
 use crate::output;
 use profiler::{Clock, Conductor, Mode, Probes, Sample};
@@ -276,23 +276,24 @@ impl Agent {
 
     fn look_for_modules(&mut self) {
         let news = guest::take_new_functions() | guest::take_lessons() | !self.unready.is_empty();
-        let modules = guest::take_modules_wanted();
-        if !modules && !news {
+        if !news && !arrivals::are_wanted() {
             return;
         }
         let mut garden = garden();
         if UNLOADING.load(Acquire) > 0 {
-            guest::want_modules();
+            // Later: whoever waits for a module is not answered, and what hooks were told is kept.
+            guest::keep_lessons();
             return;
         }
+        let wanted = arrivals::are_wanted().then(arrivals::take);
         let mut changed = self.meet();
         changed.extend(garden.learn());
-        if modules {
-            changed.extend(garden.plant_all(guest::policy(), true, Some(&guest::take_wanted())));
+        if let Some(wanted) = &wanted {
+            changed.extend(garden.plant_all(guest::policy(), true, wanted.functions.as_deref()));
         }
         self.discover(&changed, &mut garden);
-        if modules {
-            guest::scanned();
+        if let Some(wanted) = &wanted {
+            arrivals::answer(wanted);
         }
     }
 

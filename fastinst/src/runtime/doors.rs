@@ -6,7 +6,7 @@
 //! | door | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written |
-//! | `dlopen`, `dlmopen` | the agent is started, which sees the new module |
+//! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | nobody switches sites that might go |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
@@ -16,7 +16,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, guest, plant};
+use super::{agent, arrivals, guest, loader, plant};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -114,7 +114,10 @@ fn before_dlopen() {
     if let Err(why) = guest::start_agent() {
         guest::complain(&why);
     }
-    guest::expect_module();
+    if guest::is_observed() {
+        loader::listen();
+    }
+    arrivals::expect();
 }
 
 static DLCLOSE: AtomicUsize = AtomicUsize::new(0);

@@ -10,12 +10,12 @@
 //! This module exists to be called from assembly.
 #![allow(unsafe_code)]
 
-use super::agent;
 use super::functions::{self, Id};
 use super::layout::{FRAME, Frame, Function, Header, RING_ROOM, Record};
 use super::sites;
 use super::stub::{MULTIPLIER, NO_SITE};
 use super::threads::{self, Caller};
+use super::{agent, arrivals};
 use super::{guest, measure, modes};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, compiler_fence};
@@ -126,7 +126,7 @@ fn identify(address: u64, site: u32) -> Option<Id> {
         }
         return Some(id);
     }
-    guest::saw_call_without_site(address);
+    arrivals::saw_call_without_site(address);
     known(address)
 }
 

@@ -8,9 +8,9 @@
 #![allow(unsafe_code)]
 
 use super::agent::{self, Agent};
-use super::functions;
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
+use super::{arrivals, functions};
 use super::{modes, sites, threads};
 use crate::config::Config;
 use crate::selection::Selector;
@@ -19,12 +19,12 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
 use wordpatch::os::pages::{self, Place, Protection};
-use wordpatch::{CodeAddr, Policy, Ticks};
+use wordpatch::{CodeAddr, Policy};
 
 /// What is settled once, at the beginning.
 struct Guest {
@@ -42,13 +42,6 @@ static RUNNING: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
-static MODULES_WANTED: AtomicBool = AtomicBool::new(false);
-/// Whether the program has begun to load a module whose probes were not found yet.
-static LOADING: AtomicBool = AtomicBool::new(false);
-/// How often the agent has looked for modules.
-static SCANS: AtomicUsize = AtomicUsize::new(0);
-/// How long a first call waits for the agent, in seconds, on a machine that has no time for it: else some hundred microseconds.
-const PATIENCE: f64 = 1.0;
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
 static COMPLAINED: AtomicBool = AtomicBool::new(false);
@@ -185,7 +178,7 @@ pub(super) fn agent_leaves(agent: Agent) {
 
 /// Called by the loader at the end of the process.
 extern "C" fn leave() {
-    if is_running() && is_own_process() {
+    if is_observed() {
         agent::write_now(LAST_WORDS);
         RUNNING.store(false, Release);
     }
@@ -193,7 +186,7 @@ extern "C" fn leave() {
 
 /// Before the process image goes: by `_exit`, or by exec, which may fail.
 pub(super) fn before_departure() {
-    if is_running() && is_own_process() {
+    if is_observed() {
         agent::write_now(HASTY_WORDS);
     }
 }
@@ -207,6 +200,11 @@ pub(crate) fn is_running() -> bool {
 #[cfg(test)]
 pub(super) fn run_hooks() {
     RUNNING.store(true, Release);
+}
+
+/// Whether hooks do anything, in the process that we were started in.
+pub(super) fn is_observed() -> bool {
+    is_running() && is_own_process()
 }
 
 fn is_own_process() -> bool {
@@ -243,75 +241,6 @@ pub(super) fn modules_at_start() -> usize {
     MODULES_AT_START.load(Relaxed)
 }
 
-/// A hook was called through the linkage table, for a function of a module that nobody has planted yet perhaps. Then this first call
-/// waits for a moment, so that its probes are there before more of the module runs: only what waits is planted, since a module
-/// that runs meanwhile would pass sites that are off.
-pub(super) fn saw_call_without_site(function: u64) {
-    if plant::is_planted(function) {
-        // A conditional jump to a hook, for instance.
-        return;
-    }
-    let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
-    if !expected || plant::is_unloader() || !agent::is_there() {
-        return;
-    }
-    let (mut scans, mut heard, mut looks) = (SCANS.load(Acquire), false, 0);
-    let end = Ticks(Ticks::now().0 + clock().ticks(PATIENCE).0);
-    // A scan that was under way has not heard of it.
-    while !plant::is_planted(function) && Ticks::now() < end && (!heard || SCANS.load(Acquire) <= scans + 1) {
-        if !heard {
-            (scans, heard) = (SCANS.load(Acquire), want_module(function));
-            agent::call();
-        }
-        looks += 1;
-        if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
-    }
-    if !plant::is_planted(function) {
-        DISAPPOINTMENTS.fetch_add(1, Relaxed);
-    }
-}
-
-/// Functions of modules that are to be planted; zero where there is room.
-static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
-/// How often a first call has waited for nothing: for code that the loader knows nothing of.
-static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
-const ENDURED: usize = 16;
-
-/// Asks for the module of a function. Returns whether there was room for that: if not, others have asked, and it is to be said again.
-fn want_module(function: u64) -> bool {
-    let heard = WANTED.iter().any(|cell| {
-        let known = cell.load(Relaxed);
-        known == function || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
-    });
-    MODULES_WANTED.store(true, Release);
-    heard
-}
-
-/// Takes the functions whose modules are wanted.
-pub(super) fn take_wanted() -> Vec<u64> {
-    WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect()
-}
-
-/// The program is about to load a module.
-pub(super) fn expect_module() {
-    LOADING.store(true, Release);
-    DISAPPOINTMENTS.store(0, Relaxed);
-}
-
-/// The agent has looked for modules. Whoever was waiting for one was called from elsewhere, or finds it planted.
-pub(super) fn scanned() {
-    LOADING.store(false, Release);
-    SCANS.fetch_add(1, Release);
-}
-
-pub(super) fn want_modules() {
-    MODULES_WANTED.store(true, Release);
-}
-
-pub(super) fn take_modules_wanted() -> bool {
-    MODULES_WANTED.swap(false, Acquire)
-}
-
 pub(super) fn saw_new_function() {
     if !NEW_FUNCTIONS.swap(true, Release) {
         agent::call();
@@ -323,6 +252,11 @@ pub(super) fn saw_lesson() {
     if !LESSONS.swap(true, Release) {
         agent::call();
     }
+}
+
+/// What was told is to be looked at again, at the next tick.
+pub(super) fn keep_lessons() {
+    LESSONS.store(true, Release);
 }
 
 pub(super) fn take_lessons() -> bool {
@@ -488,6 +422,7 @@ extern "C" fn in_child() {
     PROCESS.store(os::threads::process(), Release);
     IMAGE.store(0, Relaxed);
     agent::forget();
+    arrivals::forget();
     ASIDE.store(std::ptr::null_mut(), Release);
     threads::forget_all();
     for id in functions::all() {

@@ -20,7 +20,7 @@
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
 use super::sites::{self, Site, Switchboard, UNKNOWN};
-use super::{guest, modes, stub};
+use super::{agent, guest, modes, stub};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
@@ -132,6 +132,7 @@ impl Garden {
     fn plant(&mut self, module: Module, policy: &Policy, transient: bool) -> Result<BTreeSet<Id>, String> {
         let first = sites::count();
         let found = discovery::discover(&module);
+        let calls_hooks = found.as_ref().is_ok_and(|found| !found.hooks.is_empty());
         let mut bed = Bed { module, sites: first..first, _islands: None, transient, gone: false };
         let result = match found {
             Ok(found) if found.sites.is_empty() => Ok(()),
@@ -140,7 +141,9 @@ impl Garden {
         };
         bed.sites.end = sites::count();
         let numbers = bed.sites.clone();
-        enter_span(&bed.module.span);
+        if calls_hooks {
+            enter_span(&bed.module.span);
+        }
         self.beds.push(bed);
         result?;
         let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
@@ -394,25 +397,34 @@ pub(crate) fn is_barred(site: &Site) -> bool {
 
 /// Unloads by `unload`, which is the program's own call: while it goes on nobody switches sites that might go with it.
 pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
-    {
-        let garden = garden();
-        // Before we look who is switching: he looks at this when he has taken custody up.
-        UNLOADING.fetch_add(1, SeqCst);
-        UNLOADER.store(os::threads::current().0, Release);
-        // Those who had begun before are gone in a moment.
-        for function in functions::all().map(Id::function) {
-            wait_for(function);
-        }
-        drop(garden);
-    }
+    begin_unloading();
     let result = unload();
+    end_unloading();
+    result
+}
+
+/// The calling thread is about to unload modules.
+pub(crate) fn begin_unloading() {
+    let _garden = garden();
+    // Before we look who is switching: he looks at this when he has taken custody up.
+    UNLOADING.fetch_add(1, SeqCst);
+    UNLOADER.store(os::threads::current().0, Release);
+    // Those who had begun before are gone in a moment.
+    for function in functions::all().map(Id::function) {
+        wait_for(function);
+    }
+}
+
+/// It is done.
+pub(crate) fn end_unloading() {
     let mut garden = garden();
     garden.bury();
     UNLOADING.fetch_sub(1, SeqCst);
     let renewed: BTreeSet<Id> = functions::all().filter(|id| id.function().switchboard().is_some()).collect();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);
-    result
+    // Whoever waits for a module was not answered meanwhile.
+    agent::call();
 }
 
 fn wait_for(function: &Function) {

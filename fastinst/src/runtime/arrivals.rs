@@ -1,0 +1,119 @@
+//! Arrivals: modules that come while the program runs, and are to be planted before it runs them.
+//!
+//! Whoever plants a site switches it off for a moment, and who passes meanwhile is not seen. So a module has to be planted while nobody is
+//! inside. The loader says when that is, where it lets us [listen](super::loader): the module is complete, and nobody has its addresses
+//! yet. Where it does not, the module's first call of a hook waits, and only what waits is planted; another thread that comes in just
+//! then may pass sites that are off.
+//!
+//! Both ask the agent, and wait for as long as it may take on a machine that has no time for it.
+
+use super::wishes::{Taken, Wishes};
+use super::{agent, guest, plant};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use wordpatch::{Ticks, os};
+
+/// Looking for modules.
+static LOOKS: Wishes = Wishes::new();
+/// Whether all that is loaded is complete, and nobody is in what is new.
+static ALL: AtomicBool = AtomicBool::new(false);
+/// Functions of modules that are to be planted; zero where there is room.
+static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
+/// Whether the program has begun to load a module whose probes were not found yet.
+static LOADING: AtomicBool = AtomicBool::new(false);
+/// How often a first call has waited for nothing: for code that the loader knows nothing of.
+static DISAPPOINTMENTS: AtomicUsize = AtomicUsize::new(0);
+const ENDURED: usize = 16;
+/// How long somebody waits for the agent, in seconds: else some hundred microseconds.
+const PATIENCE: f64 = 1.0;
+
+/// What the agent has to look for.
+pub(super) struct Wanted {
+    taken: Taken,
+    /// Functions of the modules; `None` if every module may be planted.
+    pub(super) functions: Option<Vec<u64>>,
+}
+
+/// A hook was called through the linkage table, for a function of a module that nobody has planted yet perhaps. Then this first call
+/// waits for a moment. Usable in a signal handler.
+pub(super) fn saw_call_without_site(function: u64) {
+    if plant::is_planted(function) {
+        // A conditional jump to a hook, for instance.
+        return;
+    }
+    let expected = LOADING.load(Acquire) || DISAPPOINTMENTS.load(Relaxed) < ENDURED;
+    if !expected || plant::is_unloader() || !agent::is_there() {
+        return;
+    }
+    let mut asked = None;
+    wait_until(|| {
+        if asked.is_none() && want(function) {
+            asked = Some(LOOKS.ask());
+            agent::call();
+        }
+        plant::is_planted(function) || asked.is_some_and(|wish| LOOKS.is_answered(wish))
+    });
+    if !plant::is_planted(function) {
+        DISAPPOINTMENTS.fetch_add(1, Relaxed);
+    }
+}
+
+/// Modules are complete that were not there before, and nobody is inside of them. Waits until they are planted.
+pub(super) fn plant_now() {
+    if plant::is_unloader() || !agent::is_there() {
+        return;
+    }
+    ALL.store(true, Release);
+    let wish = LOOKS.ask();
+    agent::call();
+    wait_until(|| LOOKS.is_answered(wish));
+}
+
+fn wait_until(mut done: impl FnMut() -> bool) {
+    let end = Ticks(Ticks::now().0 + guest::clock().ticks(PATIENCE).0);
+    let mut looks = 0;
+    while !done() && Ticks::now() < end {
+        looks += 1;
+        if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
+    }
+}
+
+/// Asks for the module of a function. Returns whether there was room for that: if not, it is to be said again.
+fn want(function: u64) -> bool {
+    WANTED.iter().any(|cell| {
+        let known = cell.load(Relaxed);
+        known == function || (known == 0 && cell.compare_exchange(0, function, AcqRel, Relaxed).is_ok())
+    })
+}
+
+/// The program is about to load a module.
+pub(super) fn expect() {
+    LOADING.store(true, Release);
+    DISAPPOINTMENTS.store(0, Relaxed);
+}
+
+/// Whether anybody waits. By the agent.
+pub(super) fn are_wanted() -> bool {
+    LOOKS.is_waiting()
+}
+
+/// What was asked for until now. By the agent.
+pub(super) fn take() -> Wanted {
+    let taken = LOOKS.take();
+    let all = ALL.swap(false, AcqRel);
+    let functions: Vec<u64> = WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect();
+    Wanted { taken, functions: (!all).then_some(functions) }
+}
+
+/// They are planted. Whoever is waiting and does not find it so was called from elsewhere. By the agent.
+pub(super) fn answer(wanted: &Wanted) {
+    LOADING.store(false, Release);
+    LOOKS.answer(wanted.taken);
+}
+
+/// In a forked child: those who wait are in the parent.
+pub(super) fn forget() {
+    LOOKS.forget();
+    ALL.store(false, Release);
+    WANTED.iter().for_each(|cell| cell.store(0, Relaxed));
+}

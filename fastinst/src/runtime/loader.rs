@@ -1,0 +1,182 @@
+//! The loader, which tells debuggers what it does: whenever modules are complete, or are about to go, it calls a function that does
+//! nothing (`r_brk`, link.h), and they set a breakpoint there.
+//!
+//! We set no breakpoint: a function that does nothing is a `ret`, and that is how a tail jump looks when it is off. So it is adopted as a
+//! site of ours, led to [`changed`], and switched on. It is called by the thread that loads, which has the loader for itself: a new
+//! module is mapped whole, its constructors did not run, and nobody has its addresses. So it is planted with nobody inside.
+//!
+//! That is done when the program is about to load its first library. If it is not possible there (another loader, a breakpoint, no room
+//! behind the `ret`), [first calls wait](super::arrivals).
+//!
+//! # Safety
+//!
+//! This module exists to read what the loader shows to debuggers, and to be called by it.
+#![allow(unsafe_code)]
+
+use super::{arrivals, guest, plant};
+use callpatch::{CallSite, Form, Islands, Retarget, Role, Survey, Switch, x86};
+use goblin::elf64::dynamic::{DT_NULL, DT_STRSZ, DT_STRTAB, DT_TEXTREL, Dyn};
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
+use wordpatch::CodeAddr;
+use wordpatch::os;
+
+/// What the loader shows (`struct r_debug`, link.h).
+#[repr(C)]
+struct Shown {
+    version: i32,
+    map: *mut Link,
+    brk: usize,
+    state: i32,
+    base: usize,
+}
+
+/// Modules are there and complete.
+const CONSISTENT: i32 = 0;
+/// Some are about to go.
+const DELETE: i32 = 2;
+
+/// A module, as the loader lists it (`struct link_map`, link.h).
+#[repr(C)]
+struct Link {
+    bias: usize,
+    name: *const libc::c_char,
+    dynamic: *const Dyn,
+    next: *mut Link,
+}
+
+/// Where the loader shows it; null if nowhere.
+static SHOWN: AtomicPtr<Shown> = AtomicPtr::new(std::ptr::null_mut());
+/// The latest module that was looked at. Written by the thread that has the loader.
+static LATEST: AtomicPtr<Link> = AtomicPtr::new(std::ptr::null_mut());
+/// Whether the loader is taking modules away by itself: those that could not be loaded whole.
+static DELETING: AtomicBool = AtomicBool::new(false);
+
+/// What leads from the loader to us.
+struct Ear {
+    _site: CallSite,
+    _islands: Islands,
+}
+
+/// Has the loader call us, from the first time on that this is called.
+pub(super) fn listen() {
+    static ASKED: AtomicBool = AtomicBool::new(false);
+    if !ASKED.swap(true, AcqRel) {
+        // For good.
+        std::mem::forget(ear());
+    }
+}
+
+fn ear() -> Option<Ear> {
+    // SAFETY: (1) a name; the loader's own search.
+    let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
+    // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
+    let (brk, base) = unsafe { shown.as_ref().map(|shown| (shown.brk, shown.base))? };
+    let (base, ret) = (CodeAddr::new(base), empty_function(CodeAddr::new(brk))?);
+    SHOWN.store(shown, Release);
+    let policy = guest::policy();
+    let mut survey = Survey::new(*policy).ok()?;
+    let mut islands = Islands::near(base..ret.offset(16)).ok()?;
+    let stub = islands.stub(14, |_| x86::far_jump(CodeAddr::new(changed as extern "C" fn() as usize)).to_vec()).ok()?;
+    // SAFETY: (1) the loader is never unloaded; (2) its function begins there, or behind its `endbr64`; what follows the `ret` is passed
+    // by nobody; (3) debuggers excepted, nobody writes there; (4) off it is what it was; (5) we are called as a function without
+    // arguments, and are never unloaded, as the loader preloaded us.
+    let mut site = unsafe { survey.adopt_off(ret, Form::Jump, Role::TailJump).ok()? };
+    let mut batch = Retarget::new(*policy);
+    // SAFETY: (1) see (5) above; (2) see (1).
+    unsafe { batch.push(&mut site, stub.address()).ok()? };
+    batch.commit().ok()?;
+    site.set(Switch::On).ok()?;
+    Some(Ear { _site: site, _islands: islands })
+}
+
+/// The `ret` of a function that does nothing, if there is room behind it for the displacement of a jump.
+fn empty_function(start: CodeAddr) -> Option<CodeAddr> {
+    const ROOM: usize = 16;
+    // SAFETY: (1) functions begin at multiples of sixteen, as is asked; so all of these bytes are on a page of code.
+    let code: [u8; ROOM] = (start.get() != 0 && start.get().is_multiple_of(ROOM))
+        .then(|| unsafe { std::ptr::read_volatile(start.get() as *const [u8; ROOM]) })?;
+    let mut decoder = Decoder::with_ip(64, &code, start.get() as u64, DecoderOptions::NONE);
+    let first = decoder.decode();
+    let ret = if first.mnemonic() == Mnemonic::Endbr64 { decoder.decode() } else { first };
+    if ret.mnemonic() != Mnemonic::Ret || ret.len() != 1 {
+        return None;
+    }
+    let needed = ret.ip() + Form::Jump.len() as u64;
+    while decoder.ip() < needed {
+        let is_padding = |mnemonic| matches!(mnemonic, Mnemonic::Nop | Mnemonic::Int3);
+        if !decoder.can_decode() || !is_padding(decoder.decode().mnemonic()) {
+            return None;
+        }
+    }
+    Some(CodeAddr::new(ret.ip() as usize))
+}
+
+/// Called by the loader, on the thread that has it for itself.
+extern "C" fn changed() {
+    if !guest::is_observed() {
+        return;
+    }
+    let errno = os::errno();
+    // SAFETY: (1) set before the loader was led here.
+    let shown = unsafe { &*SHOWN.load(Acquire) };
+    match shown.state {
+        CONSISTENT if DELETING.swap(false, AcqRel) => plant::end_unloading(),
+        CONSISTENT if has_news(shown.map) => arrivals::plant_now(),
+        DELETE => {
+            LATEST.store(std::ptr::null_mut(), Relaxed);
+            // Where the program unloads, its door has seen to it.
+            if !plant::is_unloader() && !DELETING.swap(true, AcqRel) {
+                plant::begin_unloading();
+            }
+        }
+        _ => {}
+    }
+    os::set_errno(errno);
+}
+
+/// Whether there are modules that call hooks and were not there before.
+fn has_news(first: *mut Link) -> bool {
+    let mut links = Vec::new();
+    let mut next = first;
+    // SAFETY: (1) the loader's list, which only the thread changes that we are called by.
+    while let Some(link) = unsafe { next.as_ref() } {
+        links.push(link);
+        next = link.next;
+    }
+    let latest = LATEST.load(Relaxed).cast_const();
+    let known = links.iter().position(|&link| std::ptr::eq(link, latest)).map_or(0, |at| at + 1);
+    LATEST.store(links.last().map_or(std::ptr::null_mut(), |&link| std::ptr::from_ref(link).cast_mut()), Relaxed);
+    links[known..].iter().any(|link| link.calls_hooks())
+}
+
+impl Link {
+    /// Whether the module names the hooks, is not planted yet, and is complete: what has relocations in its code is not.
+    fn calls_hooks(&self) -> bool {
+        if self.dynamic.is_null() || plant::is_planted(self.dynamic.addr() as u64) {
+            return false;
+        }
+        let (mut names, mut len, mut entry) = (0, 0, self.dynamic);
+        loop {
+            // SAFETY: (1) the module's dynamic section, which ends with such an entry.
+            let Dyn { d_tag, d_val } = unsafe { *entry };
+            match d_tag {
+                DT_NULL => break,
+                DT_STRTAB => names = d_val as usize,
+                DT_STRSZ => len = d_val as usize,
+                DT_TEXTREL => return false,
+                _ => {}
+            }
+            entry = entry.wrapping_add(1);
+        }
+        // The loader has made an address of it, but where the section cannot be written.
+        let names = if names < self.bias { names.wrapping_add(self.bias) } else { names };
+        if names == 0 {
+            return false;
+        }
+        // SAFETY: (1) the module's table of names, which is mapped and not written.
+        let names = unsafe { std::slice::from_raw_parts(names as *const u8, len) };
+        memchr::memmem::find(names, b"__cyg_profile_func_").is_some()
+    }
+}
