@@ -43,10 +43,11 @@ impl Interruption {
         let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
     }
 
-    /// Lets guests wait again. A raise that comes meanwhile is kept: the flag is looked at before each wait.
+    /// Lets guests wait again. For hosts that know that no call waits now: one that begins to raise meanwhile is heard by the calls
+    /// to come, but not by those that sleep already.
     pub fn clear(&self) {
-        let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
         self.0.raised.store(false, Ordering::Release);
+        let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
     }
 
     /// Whether it was raised and not cleared since.
@@ -75,47 +76,72 @@ impl Patience {
         }
     }
 
-    /// Waits until one of the descriptors is ready, or the time has come; tells whether one is.
-    pub(crate) fn wait(&self, fds: &mut Vec<PollFd<'_>>, timeout: Option<Duration>) -> Answer<bool> {
-        let asked = fds.len();
+    /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready for.
+    pub(crate) fn wait(&self, fds: &[(BorrowedFd<'_>, PollFlags)], timeout: Option<Duration>) -> Answer<Vec<PollFlags>> {
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let bell = self.0.as_ref().map(|interruption| interruption.clone().0);
-        if let Some(bell) = &bell {
-            // Its life is ours: it is taken off again below.
-            return with_bell(fds, bell.rings.as_fd(), |fds| self.wait_until(fds, asked, deadline));
-        }
-        self.wait_until(fds, asked, deadline)
-    }
-
-    fn wait_until(&self, fds: &mut [PollFd<'_>], asked: usize, deadline: Option<Instant>) -> Answer<bool> {
+        let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
+        polled.extend(self.0.as_ref().map(|interruption| PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)));
         loop {
             if self.interrupted() {
                 return Err(Outcome::Interrupted);
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let rest = rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
-            match poll(fds, rest.as_ref()) {
-                Ok(0) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Ok(false),
-                Ok(_) if fds[..asked].iter().any(|fd| !fd.revents().is_empty()) => return Ok(true),
+            match poll(&mut polled, rest.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
+            }
+            let ready: Vec<_> = polled[..fds.len()].iter().map(PollFd::revents).collect();
+            if ready.iter().any(|flags| !flags.is_empty()) || deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(ready);
             }
         }
     }
 
     /// Waits until one descriptor is ready.
     pub(crate) fn wait_for(&self, fd: BorrowedFd<'_>, what: PollFlags) -> Answer {
-        self.wait(&mut vec![PollFd::from_borrowed_fd(fd, what)], None).map(|_| ())
+        self.wait(&[(fd, what)], None).map(|_| ())
     }
 }
 
-/// Adds the bell for the time of a closure.
-fn with_bell<'a, T>(fds: &mut Vec<PollFd<'a>>, bell: BorrowedFd<'_>, then: impl FnOnce(&mut [PollFd<'_>]) -> T) -> T {
-    let mut all: Vec<PollFd<'_>> = fds.clone();
-    all.push(PollFd::from_borrowed_fd(bell, PollFlags::IN));
-    let told = then(&mut all);
-    for (fd, seen) in fds.iter_mut().zip(&all) {
-        *fd = seen.clone();
+/// Whether a descriptor is ready now.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, what: PollFlags) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::from_borrowed_fd(fd, what)], Some(&now)) == Ok(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn a_raise_ends_a_wait_that_would_last_for_ever() {
+        let interruption = Interruption::new().unwrap();
+        let patience = Patience(Some(interruption.clone()));
+        let raiser = thread::spawn(move || interruption.raise());
+        assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
+        raiser.join().unwrap();
     }
-    told
+
+    #[test]
+    fn who_waits_after_a_raise_does_not_wait() {
+        let interruption = Interruption::new().unwrap();
+        interruption.raise();
+        interruption.raise();
+        let patience = Patience(Some(interruption.clone()));
+        assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
+        interruption.clear();
+        assert_eq!(patience.wait(&[], Some(Duration::from_millis(1))), Ok(vec![]));
+    }
+
+    #[test]
+    fn signals_that_are_none_of_ours_are_waited_through() {
+        let mut calls = 0;
+        let done = Patience::default().retry(|| {
+            calls += 1;
+            if calls < 3 { Err(rustix::io::Errno::INTR) } else { Ok(calls) }
+        });
+        assert_eq!(done, Ok(3));
+    }
 }
