@@ -2,6 +2,7 @@
 
 use crate::compile::{Optimize, Options, Target};
 use crate::error::Error;
+use crate::features::{Features, Proposal, Specification};
 use std::sync::Arc;
 
 /// How an [`Engine`] works.
@@ -19,6 +20,18 @@ impl Config {
     /// How hard the compiler tries.
     pub fn optimize(&mut self, optimize: Optimize) -> &mut Self {
         self.options.optimize = optimize;
+        self
+    }
+
+    /// Which modules are valid.
+    pub fn specification(&mut self, specification: Specification) -> &mut Self {
+        self.options.features = Features::of(specification);
+        self
+    }
+
+    /// Whether modules may use a proposal.
+    pub fn proposal(&mut self, proposal: Proposal, on: bool) -> &mut Self {
+        self.options.features.set(proposal, on);
         self
     }
 

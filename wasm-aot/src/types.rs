@@ -49,6 +49,18 @@ pub enum HeapType {
     Exn,
     /// No exception: only null.
     NoExn,
+    /// Any object that is collected. This engine has none, so that of this and the following there is only null.
+    Any,
+    /// Any object that can be compared.
+    Eq,
+    /// A small integer.
+    I31,
+    /// Any structure.
+    Struct,
+    /// Any array.
+    Array,
+    /// No object.
+    None,
 }
 
 impl RefType {
@@ -75,6 +87,9 @@ impl HeapType {
                     | (Self::NoFunc, Self::Concrete(_))
                     | (Self::NoExtern, Self::Extern)
                     | (Self::NoExn, Self::Exn)
+                    | (Self::None | Self::Eq | Self::I31 | Self::Struct | Self::Array, Self::Any)
+                    | (Self::None | Self::I31 | Self::Struct | Self::Array, Self::Eq)
+                    | (Self::None, Self::I31 | Self::Struct | Self::Array)
             )
     }
 
@@ -84,6 +99,7 @@ impl HeapType {
             Self::Func | Self::Concrete(_) | Self::NoFunc => Self::Func,
             Self::Extern | Self::NoExtern => Self::Extern,
             Self::Exn | Self::NoExn => Self::Exn,
+            Self::Any | Self::Eq | Self::I31 | Self::Struct | Self::Array | Self::None => Self::Any,
         }
     }
 }
@@ -227,6 +243,12 @@ impl fmt::Display for RefType {
             HeapType::NoExtern => "noextern",
             HeapType::Exn => "exn",
             HeapType::NoExn => "noexn",
+            HeapType::Any => "any",
+            HeapType::Eq => "eq",
+            HeapType::I31 => "i31",
+            HeapType::Struct => "struct",
+            HeapType::Array => "array",
+            HeapType::None => "none",
         };
         match (self.nullable, self.heap) {
             (true, HeapType::Func | HeapType::Extern | HeapType::Exn) => write!(f, "{name}ref"),

@@ -54,7 +54,7 @@ pub(crate) struct Compilation {
 
 /// Compiles a module.
 pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
-    let module::Reading { info, bodies } = module::read(bytes)?;
+    let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let layout = Layout::new(&info);
     let functions = bodies
         .into_par_iter()

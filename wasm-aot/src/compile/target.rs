@@ -1,6 +1,7 @@
 //! What is compiled for: this processor, and the options that change the code.
 
 use crate::error::CompileError;
+use crate::features::Features;
 use cranelift_codegen::isa::TargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use serde::{Deserialize, Serialize};
@@ -27,11 +28,13 @@ pub struct Options {
     pub spectre: bool,
     /// Whether 32-bit memories have reservations of their whole address space, so that no access is checked.
     pub reservations: bool,
+    /// Which modules are valid.
+    pub(crate) features: Features,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { optimize: Optimize::Speed, spectre: true, reservations: true }
+        Self { optimize: Optimize::Speed, spectre: true, reservations: true, features: Features::default() }
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::{DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Space, constant};
 use crate::error::{CompileError, Place};
-use crate::features;
+use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};
 use std::collections::BTreeSet;
 use wasmparser::{
@@ -31,11 +31,13 @@ pub(crate) struct Reading<'a> {
 }
 
 /// Reads a module and validates everything but the bodies of its functions.
-pub(crate) fn read(bytes: &[u8]) -> Result<Reading<'_>, CompileError> {
-    let mut validator = Validator::new_with_features(features::supported());
+pub(crate) fn read(bytes: &[u8], features: Features) -> Result<Reading<'_>, CompileError> {
+    let mut validator = Validator::new_with_features(features.flags());
+    let mut parser = wasmparser::Parser::new(0);
+    parser.set_features(features.flags());
     let mut reading = Reading { info: ModuleInfo::default(), bodies: Vec::new() };
     let mut referenced = BTreeSet::new();
-    for payload in wasmparser::Parser::new(0).parse_all(bytes) {
+    for payload in parser.parse_all(bytes) {
         let payload = payload?;
         if let ValidPayload::Func(validate, body) = validator.payload(&payload)? {
             let index = reading.info.imported.functions + reading.bodies.len() as u32;
@@ -280,6 +282,12 @@ pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapT
             Abstract::NoExtern => HeapType::NoExtern,
             Abstract::Exn => HeapType::Exn,
             Abstract::NoExn => HeapType::NoExn,
+            Abstract::Any => HeapType::Any,
+            Abstract::Eq => HeapType::Eq,
+            Abstract::I31 => HeapType::I31,
+            Abstract::Struct => HeapType::Struct,
+            Abstract::Array => HeapType::Array,
+            Abstract::None => HeapType::None,
             _ => return Err(unsupported()),
         }),
         wasmparser::HeapType::Concrete(UnpackedIndex::Module(index)) => Ok(HeapType::Concrete(index)),

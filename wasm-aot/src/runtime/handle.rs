@@ -11,7 +11,7 @@ use super::linear::{Linear, SharedMemory, Style};
 use super::store::{AsContextMut, GlobalData, StoreCore, StoreId, TagData};
 use super::value::Val;
 use crate::error::Error;
-use crate::registry;
+use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, MemoryType, TableType, ValType};
 use crate::vm;
 
@@ -106,6 +106,17 @@ impl Extern {
             }
             Self::Global(global) => ExternType::Global(global.data(core)?.ty),
             Self::Tag(tag) => ExternType::Tag(tag.data(core)?.ty.clone()),
+        })
+    }
+}
+
+impl Extern {
+    /// The number of the type of a function or of a tag.
+    pub(crate) fn type_number(&self, core: &mut StoreCore) -> Result<Option<TypeId>, Error> {
+        Ok(match self {
+            Self::Func(function) => Some(function.type_id(core)?),
+            Self::Tag(tag) => Some(TypeId(tag.data(core)?.tag.ty)),
+            _ => None,
         })
     }
 }

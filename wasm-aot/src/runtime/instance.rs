@@ -13,7 +13,6 @@ use super::module::{Module, ModuleInner};
 use super::store::{AsContextMut, GlobalData, StoreCore, StoreId, TagData};
 use crate::error::Error;
 use crate::module::{ConstOp, Elements as Items, Mode, Space};
-use crate::registry;
 use crate::trap::Trap;
 use crate::types::ExternType;
 use crate::vm::{self, INSTANCE_MAGIC, MemoryAt};
@@ -138,7 +137,12 @@ fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern])
     for (import, given) in module.info.imports.iter().zip(imports) {
         let wanted = module.extern_type(import.space, import.index);
         let found = given.ty_in(core)?;
-        if !satisfies(&found, &wanted) {
+        let number = match import.space {
+            Space::Func => Some(module.function_type(import.index)),
+            Space::Tag => Some(module.types[module.info.tags[import.index as usize] as usize]),
+            _ => None,
+        };
+        if !satisfies(&found, &wanted) || given.type_number(core)? != number {
             let (from, name) = (&import.module, &import.name);
             return Err(Error::Link(format!(
                 "incompatible import type: \"{from}\" \"{name}\" has to be {wanted}, and is {found}"
@@ -154,8 +158,8 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
         minimum >= least && most.is_none_or(|most| maximum.is_some_and(|maximum| maximum <= most))
     };
     match (found, wanted) {
-        (ExternType::Func(found), ExternType::Func(wanted)) => registry::number(found) == registry::number(wanted),
-        (ExternType::Tag(found), ExternType::Tag(wanted)) => found == wanted,
+        // Which of the process's types they are is compared beside this.
+        (ExternType::Func(_), ExternType::Func(_)) | (ExternType::Tag(_), ExternType::Tag(_)) => true,
         (ExternType::Global(found), ExternType::Global(wanted)) => {
             found.mutable == wanted.mutable
                 && if wanted.mutable { found.content == wanted.content } else { found.content.matches(wanted.content) }

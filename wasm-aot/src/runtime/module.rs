@@ -67,9 +67,9 @@ impl Module {
     }
 
     /// Checks whether a module is valid, and supported, without keeping it.
-    pub fn validate(bytes: impl AsRef<[u8]>) -> Result<(), Error> {
+    pub fn validate(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = binary(bytes.as_ref())?;
-        for body in crate::module::read(&bytes)?.bodies {
+        for body in crate::module::read(&bytes, engine.target().options.features)?.bodies {
             let mut validator = body.validate.into_validator(wasmparser::FuncValidatorAllocations::default());
             validator.validate(&body.body).map_err(CompileError::from)?;
         }

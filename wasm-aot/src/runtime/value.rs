@@ -31,6 +31,8 @@ pub enum Val {
     ExternRef(Option<ExternRef>),
     /// An exception, or null.
     ExnRef(Option<ExnRef>),
+    /// The null of objects that are collected.
+    AnyNull,
 }
 
 impl Val {
@@ -45,6 +47,7 @@ impl Val {
             ValType::Ref(RefType { nullable: true, heap }) => match heap.top() {
                 HeapType::Extern => Self::ExternRef(None),
                 HeapType::Exn => Self::ExnRef(None),
+                HeapType::Any => Self::AnyNull,
                 _ => Self::FuncRef(None),
             },
             ValType::Ref(_) => return None,
@@ -88,6 +91,7 @@ impl Val {
                 0
             }
             (Self::ExnRef(None), ValType::Ref(reference)) if reference.nullable && reference.heap.top() == HeapType::Exn => 0,
+            (Self::AnyNull, ValType::Ref(reference)) if reference.nullable && reference.heap.top() == HeapType::Any => 0,
             (Self::FuncRef(Some(function)), ValType::Ref(reference)) => {
                 let actual = RefType { nullable: false, heap: HeapType::Concrete(function.type_id(store)?.0) };
                 if !actual.matches(reference) {
@@ -114,6 +118,7 @@ impl Val {
             Self::FuncRef(Some(_)) => "a function",
             Self::ExternRef(None) => "a null of the host's",
             Self::ExternRef(Some(_)) => "something of the host's",
+            Self::AnyNull => "a null object",
             Self::ExnRef(None) => "a null exception",
             Self::ExnRef(Some(_)) => "an exception",
         }
@@ -136,6 +141,7 @@ impl Val {
                 HeapType::Extern => Self::ExternRef(unsafe { store.heap.extern_out(address) }),
                 // SAFETY: as above.
                 HeapType::Exn => Self::ExnRef(unsafe { ExnRef::from_raw(address, store) }),
+                HeapType::Any => Self::AnyNull,
                 _ => Self::FuncRef(Func::from_raw(address as *const vm::FuncRef, store)),
             },
         }

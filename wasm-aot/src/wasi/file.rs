@@ -103,6 +103,9 @@ impl WasiCtx {
     /// A file that has a position. Streams are told that they have none, rather than that they are no files.
     fn positioned(&self, fd: u32, rights: Rights) -> Result<&File, Errno> {
         let entry = self.table.get(fd)?;
+        if rights == Rights::FD_READ || rights == Rights::FD_WRITE {
+            entry.allow(rights)?;
+        }
         match &entry.descriptor {
             Descriptor::Input(_) | Descriptor::Output(_) => Err(Errno::SPIPE),
             Descriptor::File(file) if file.waits && !entry.has(Rights::FD_SEEK) => Err(Errno::SPIPE),
@@ -511,6 +514,7 @@ mod tests {
         assert_eq!(world.seek(0, 0, CUR), Err(Errno::SPIPE));
         assert_eq!(world.read_at(0, 1, 0), Err(Errno::SPIPE));
         assert_eq!(world.write_at(1, b"x", 0), Err(Errno::SPIPE));
+        assert_eq!(world.write_at(0, b"x", 0), Err(Errno::BADF));
         assert_eq!(world.fstat(1).unwrap().filetype, 0);
     }
 
