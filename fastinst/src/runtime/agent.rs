@@ -103,15 +103,15 @@ pub(crate) fn forget() {
     SPENT.store(0, Relaxed);
 }
 
-/// Starts the agent's thread, with the agent that `make` makes there.
-pub(crate) fn start(make: impl FnOnce() -> Agent + Send + 'static) -> std::io::Result<()> {
+/// Starts the agent's thread.
+pub(crate) fn start(agent: Agent) -> std::io::Result<()> {
     THREAD.store(u32::MAX, Release);
     let blocked = wordpatch::os::signals::Blocked::all();
     let life = move || {
         threads::ours();
         guest::block_signals();
         THREAD.store(current().0 as u32, Release);
-        make().run();
+        agent.run();
     };
     let thread = std::thread::Builder::new().name("fastinst".into()).stack_size(512 << 10).spawn(life);
     drop(blocked);

@@ -168,7 +168,7 @@ pub(super) fn start_agent() -> Result<(), String> {
         // SAFETY: (1) made by `agent_leaves`, and taken once.
         *unsafe { Box::from_raw(aside) }
     };
-    agent::start(move || agent).map_err(|error| format!("no thread can be started: {error}"))
+    agent::start(agent).map_err(|error| format!("no thread can be started: {error}"))
 }
 
 /// The agent's thread ends, and leaves the agent to its successor.
@@ -432,7 +432,9 @@ extern "C" fn in_child() {
     modes::ACCOUNT.clear();
     if is_running() && sites::count() > 0 {
         if config().follow {
-            if let Err(why) = agent::start(|| Agent::new(clock(), u64::from(os::threads::process() as u32))) {
+            // Made here, before the program goes on: calls that are open when functions get their first modes are not timed.
+            let agent = Agent::new(clock(), u64::from(os::threads::process() as u32));
+            if let Err(why) = agent::start(agent) {
                 complain(&format!("no thread can be started in a forked child: {why}"));
             }
         } else {

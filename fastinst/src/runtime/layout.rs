@@ -71,7 +71,7 @@ pub(crate) struct Record {
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) address: AtomicU64,
-    /// The term that is running: its sites are on.
+    /// The term that is running, or ran last.
     pub(crate) term: AtomicU32,
     /// Calls to time in a term, on each thread.
     pub(crate) quota: AtomicI32,

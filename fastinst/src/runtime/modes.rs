@@ -17,7 +17,7 @@ use super::layout::Function;
 use super::sites::{self, Site};
 use super::{skip, stub};
 use crate::probe::Kind;
-use callpatch::{Act, SetError, State, Switch, Term};
+use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +81,7 @@ pub(crate) fn set(id: Id, mode: Mode) {
     let act = match mode {
         Mode::Sample(draw) => {
             arm(function, &draw);
+            begin_term(function);
             function.rest.store(rest(draw.then), Release);
             if state == State::On { Act::Renew } else { Act::Rearm }
         }
@@ -108,21 +109,33 @@ fn arm(function: &Function, draw: &Draw) {
     function.skips.store(skip::table_for(mean), Relaxed);
 }
 
+/// Calls that are open now belong to the term before. Made known before custody is changed: see [`retire`].
+fn begin_term(function: &Function) {
+    function.term.fetch_add(1, Release);
+}
+
 /// Turns a function off for its user, or on again.
 pub(crate) fn allow(id: Id, on: bool) {
+    if on && id.function().custody.state() == State::Off {
+        begin_term(id.function());
+    }
     perform(id, id.function(), if on { Act::Enable } else { Act::Disable });
 }
 
 /// A hook has used up the quota of the term that it counted in. Usable in a signal handler.
+///
+/// Custody has terms of its own, which also begin when only sites have changed. The one that we read was begun after the function's: so if
+/// the function's is still ours, custody's is none that was armed later.
 pub(crate) fn retire(id: Id, term: u32) {
     let function = id.function();
-    if function.custody.state() == State::On {
+    let carried = function.custody.term();
+    if function.custody.state() == State::On && function.term.load(Acquire) == term {
         function.retired_at.store(Ticks::now().0, Release);
-        perform(id, function, Act::Retire(Term::of_number(term)));
+        perform(id, function, Act::Retire(carried));
     }
 }
 
-/// Carries out anew what a function's probes shall do: its sites have changed.
+/// Carries out anew what a function's probes shall do: its sites have changed. Calls that are open stay what they are.
 pub(crate) fn renew(id: Id) {
     perform(id, id.function(), Act::Renew);
 }
@@ -144,10 +157,6 @@ fn perform(id: Id, function: &Function, act: Act) {
 
 /// Switches all sites as the function's state says. The first error is told, after all were tried.
 fn carry_out(function: &Function) -> Result<(), SetError> {
-    if function.custody.state() == State::On {
-        // Also where there are no sites yet: hooks that are called through the linkage table go by the term.
-        function.term.store(function.custody.term().number(), Release);
-    }
     let Some(board) = function.switchboard() else { return Ok(()) };
     let mut first = Ok(());
     let mut switch = |numbers: &[u32], stub: Option<Stub>| {
