@@ -1,10 +1,10 @@
 //! Vectors of 128 bits: which lanes an operator means, and one or a few instructions of CLIF for it.
 //!
-//! On the operand stack a vector has the shape that its maker gave it, and whoever takes it casts it to the shape that it needs: the bits are the
-//! same, and no code comes of it. So the rules of code generation meet comparisons where they look for them, right before selections.
+//! On the operand stack a vector has the shape that its maker gave it, and whoever takes it casts it to the shape that it needs: the bits
+//! are the same, and no code comes of it. So the rules of code generation meet comparisons where they look for them, right before selections.
 //!
-//! Relaxed operators do what this processor does in one instruction: fused multiplication where there is one, saturating products of bytes,
-//! minima and maxima that give their second operand when in doubt. Laneselect selects bits, whatever the lanes.
+//! Relaxed operators do what this processor does fastest, and always the same: fused multiplication if it has that, sums of products of
+//! bytes that saturate, minima and maxima that are the first operand when neither is less. Laneselect selects bits, whatever the lanes.
 
 use super::function::Translator;
 use super::memory::Address;
@@ -20,6 +20,7 @@ struct Lanewise<Operands>(Type, fn(&mut Translator<'_>, Operands) -> Value);
 /// A load that widens lanes: from where, and how much farther.
 type Widening = fn(&mut Translator<'_>, MemFlagsData, Value, i32) -> Value;
 
+/// The load with that name.
 macro_rules! widening {
     ($load:ident) => {
         |t, flags, base, offset| t.builder.ins().$load(flags, base, offset)
