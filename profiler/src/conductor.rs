@@ -41,7 +41,7 @@ pub struct Conductor {
     began: Ticks,
 }
 
-/// What the conductor knows of a function.
+/// What the conductor knows of a function. Small: most functions of a program are never called.
 #[derive(Clone, Debug)]
 struct Part {
     known: bool,
@@ -49,8 +49,21 @@ struct Part {
     mode: Mode,
     /// Whether its hook has retired it.
     resting: bool,
+    /// From its first entry on.
+    life: Option<Box<Life>>,
+}
+
+/// What was seen of a function that is called, and what it does next.
+#[derive(Clone, Debug)]
+struct Life {
     account: Account,
     plan: adaptive::Plan,
+}
+
+impl Part {
+    const fn new() -> Self {
+        Self { known: false, sites: 0, mode: Mode::Count, resting: false, life: None }
+    }
 }
 
 impl Conductor {
@@ -64,12 +77,18 @@ impl Conductor {
     fn part(&mut self, function: FuncId) -> &mut Part {
         let at = function.0 as usize;
         if at >= self.functions.len() {
-            let account = Account::new(self.began);
-            let blank =
-                Part { known: false, sites: 0, mode: Mode::Count, resting: false, account, plan: adaptive::Plan::default() };
-            self.functions.resize(at + 1, blank);
+            self.functions.resize_with(at + 1, Part::new);
         }
         &mut self.functions[at]
+    }
+
+    /// The account of a function that was seen to be called.
+    #[inline]
+    fn account(&mut self, function: FuncId) -> &mut Account {
+        // Until now its cycles were empty; the latest has begun with the epoch.
+        let epoch = self.epoch;
+        let begin = || Box::new(Life { account: Account::new(epoch), plan: adaptive::Plan::default() });
+        &mut self.part(function).life.get_or_insert_with(begin).account
     }
 
     /// A function is there, or has more sites than before.
@@ -85,13 +104,13 @@ impl Conductor {
     #[inline]
     pub fn sample(&mut self, sample: &Sample) {
         let costs = self.costs;
-        self.part(sample.function).account.sample(sample, &costs);
+        self.account(sample.function).sample(sample, &costs);
     }
 
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
         self.adaptive.recent += calls;
-        self.part(function).account.entered(calls);
+        self.account(function).entered(calls);
     }
 
     /// A function's hook has used its quota up: it was armed at one instant, and retired at another.
@@ -102,7 +121,7 @@ impl Conductor {
 
     /// Timed calls have not ended, or found no room.
     pub fn lost(&mut self, function: FuncId, samples: u64) {
-        self.part(function).account.lost += samples;
+        self.account(function).lost += samples;
     }
 
     /// Gives functions that are new their first modes.
@@ -152,7 +171,7 @@ impl Conductor {
     /// As published: the first calls after the beginning of an epoch, which is the same for all.
     fn paper(&mut self, now: Ticks, samples: u32, epoch: Ticks, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
-            self.part(function).account.stop_counting(armed, at);
+            self.account(function).stop_counting(armed, at);
         }
         if now.since(self.epoch) >= epoch {
             self.epoch = now;
@@ -160,7 +179,9 @@ impl Conductor {
             for at in 0..self.functions.len() {
                 let part = &mut self.functions[at];
                 if part.known {
-                    part.account.turn(now, &costs);
+                    if let Some(life) = &mut part.life {
+                        life.account.turn(now, &costs);
+                    }
                     if part.resting {
                         self.set(FuncId(at as u32), first_calls(samples), probes);
                     }
@@ -172,13 +193,14 @@ impl Conductor {
 
     /// What is known, at this instant.
     pub fn profile(&self, now: Ticks) -> Profile {
-        let functions = self.functions.iter().enumerate().filter(|(at, part)| *at > 0 && part.account.entries > 0);
-        let accounts = functions.map(|(at, part)| {
-            let mut account = part.account.clone();
+        let lives = self.functions.iter().enumerate().filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
+        let accounts = lives.filter(|(at, account)| *at > 0 && account.entries > 0).map(|(at, account)| {
+            let mut account = account.clone();
             account.turn(now, &self.costs);
             (FuncId(at as u32), account)
         });
-        let lost = self.functions.first().map_or(0, |part| part.account.lost);
+        let nobody = self.functions.first().and_then(|part| part.life.as_ref());
+        let lost = nobody.map_or(0, |life| life.account.lost);
         Profile::of(&self.policy, self.clock, self.costs, now.since(self.began), lost, accounts)
     }
 }

@@ -12,7 +12,7 @@
 //! all that they call is timed too, and every first call after a pause would be taken. Within a term calls are drawn in the number of
 //! calls, not in time, for the same reason.
 
-use super::Conductor;
+use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
 
@@ -103,9 +103,8 @@ impl Adaptive {
 impl Conductor {
     pub(super) fn adapt(&mut self, now: Ticks, cpu: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
-            let part = self.part(function);
-            if matches!(part.mode, Mode::Sample(Draw { then: Rest::Off, .. })) {
-                part.account.stop_counting(armed, at);
+            if matches!(self.part(function).mode, Mode::Sample(Draw { then: Rest::Off, .. })) {
+                self.account(function).stop_counting(armed, at);
             }
         }
         let wall = now.since(self.adaptive.last).0 as f64;
@@ -123,65 +122,63 @@ impl Conductor {
         }
         let next = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
         for at in 1..self.functions.len() {
-            if self.functions[at].known && self.functions[at].account.entries > 0 {
-                self.attend(FuncId(at as u32), now, probes);
+            if self.functions[at].lives() {
+                self.attend(at, now, probes);
             }
         }
         next
     }
 
-    /// Looks after one function: arms it when its time has come, and stops counting what has become too frequent for that.
-    fn attend(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
-        let span = self.clock.ticks(CYCLE.0);
-        let part = &mut self.functions[function.0 as usize];
-        if part.plan.next == Ticks::default() {
+    /// Looks after one function that is called: arms it when its time has come, and stops counting what has become too frequent for that.
+    fn attend(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
+        let (span, half_a_tick) = (self.clock.ticks(CYCLE.0), self.clock.ticks(TICK / 2.0));
+        let part = &mut self.functions[at];
+        let Some(life) = &mut part.life else { return };
+        if life.plan.next == Ticks::default() {
             // Seen for the first time: its own phase.
-            part.plan.span = CYCLE.0;
+            life.plan.span = CYCLE.0;
             let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
-            self.functions[function.0 as usize].plan.next = Ticks(now.0 + wait);
+            life.plan.next = Ticks(now.0 + wait);
         }
-        let part = &mut self.functions[function.0 as usize];
-        if part.plan.way == Way::Glimpsed && part.resting && counts_at_rest(&part.mode) {
-            let began = part.account.cycle_began();
-            part.account.stop_counting(began, now);
+        if life.plan.way == Way::Glimpsed && part.resting && counts_at_rest(&part.mode) {
+            let began = life.account.cycle_began();
+            life.account.stop_counting(began, now);
             // What has just become frequent may be over soon.
             let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
-            part.plan.next = Ticks(now.0 + soon);
-            self.set(function, Mode::Off, probes);
+            life.plan.next = Ticks(now.0 + soon);
+            self.set(FuncId(at as u32), Mode::Off, probes);
             return;
         }
-        if part.plan.way == Way::Glimpsed
-            && !part.resting
-            && now.since(part.account.cycle_began()) >= self.clock.ticks(TICK / 2.0)
-        {
-            part.account.end_window(now);
+        if life.plan.way == Way::Glimpsed && !part.resting && now.since(life.account.cycle_began()) >= half_a_tick {
+            life.account.end_window(now);
         }
-        if now >= part.plan.next {
-            self.arm(function, now, probes);
+        if now >= life.plan.next {
+            self.arm(at, now, probes);
         }
     }
 
     /// A new cycle.
-    fn arm(&mut self, function: FuncId, now: Ticks, probes: &mut impl Probes) {
+    fn arm(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let jitter = 0.5 + self.adaptive.chance();
         let (clock, costs) = (self.clock, self.costs);
-        let part = &mut self.functions[function.0 as usize];
-        if part.plan.way == Way::Glimpsed {
-            part.plan.learn(part.account.rate(now, &costs) * clock.hz);
+        let part = &mut self.functions[at];
+        let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
+        if plan.way == Way::Glimpsed {
+            plan.learn(account.rate(now, &costs) * clock.hz);
         }
-        part.account.turn(now, &costs);
-        part.plan.next = Ticks(now.0 + clock.ticks(part.plan.span * jitter).0);
-        let draw = match part.plan.way {
+        account.turn(now, &costs);
+        plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
+        let draw = match plan.way {
             Way::Complete => COMPLETELY,
             Way::Counted | Way::Glimpsed => {
-                let then = if part.plan.way == Way::Glimpsed { Rest::Off } else { Rest::Count };
-                let skip = Skip::Geometric { mean: skip(part.plan.rate) };
-                Draw { quota: part.plan.quota.max(QUOTA.0 as u32), skip, then }
+                let then = if plan.way == Way::Glimpsed { Rest::Off } else { Rest::Count };
+                let skip = Skip::Geometric { mean: skip(plan.rate) };
+                Draw { quota: plan.quota.max(QUOTA.0 as u32), skip, then }
             }
         };
         // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
         if part.resting || !matches!(part.mode, Mode::Sample(_)) {
-            self.set(function, Mode::Sample(draw), probes);
+            self.set(FuncId(at as u32), Mode::Sample(draw), probes);
         }
     }
 
@@ -193,18 +190,20 @@ impl Conductor {
         let began = self.began;
         let mut order: Vec<(f64, usize)> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
-            if part.known && part.account.entries > 0 {
-                part.plan.count(part.account.entries, began, now, hz);
-                order.push((part.plan.rate, at));
+            if part.lives()
+                && let Some(Life { account, plan }) = part.life.as_deref_mut()
+            {
+                plan.count(account.entries, began, now, hz);
+                order.push((plan.rate, at));
             }
         }
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (mut complete, mut counting) = (ticks * COMPLETE, ticks * COUNTING);
         let mut sampled = Vec::new();
         for (rate, at) in order {
-            let part = &mut self.functions[at];
+            let Some(life) = &mut self.functions[at].life else { continue };
             let (timing, counted) = (rate * (self.costs.pair + 2.0), rate * self.costs.count);
-            part.plan.way = if timing <= complete && rate * CYCLE.0 <= COMPLETE_CALLS {
+            life.plan.way = if timing <= complete && rate * CYCLE.0 <= COMPLETE_CALLS {
                 complete -= timing;
                 Way::Complete
             } else if counted <= counting {
@@ -230,15 +229,23 @@ impl Conductor {
         let share = ticks * TERMS / sampled.len() as f64;
         for &at in sampled {
             let part = &mut self.functions[at];
-            let variation = part.account.variation().clamp(0.25, 16.0);
+            let Some(Life { account, plan }) = part.life.as_deref_mut() else { continue };
+            let variation = account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
             // Calls that differ much need more; but not at the price of longer cycles.
-            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs, part.plan.rate).max(1.0);
+            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs, plan.rate).max(1.0);
             let quota = (least * variation).min(affordable).clamp(least, most);
-            part.plan.quota = quota as u32;
-            let by_terms = (quota * term_cost(&costs, part.plan.rate) + costs.toggle * sites_factor(part.sites)) / share;
-            part.plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
+            plan.quota = quota as u32;
+            let by_terms = (quota * term_cost(&costs, plan.rate) + costs.toggle * sites_factor(part.sites)) / share;
+            plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
         }
+    }
+}
+
+impl Part {
+    /// Whether it is ours to look after: it was discovered, and entered.
+    fn lives(&self) -> bool {
+        self.known && self.life.as_ref().is_some_and(|life| life.account.entries > 0)
     }
 }
 
