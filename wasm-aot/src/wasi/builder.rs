@@ -5,6 +5,7 @@ use super::beneath::Lookup;
 use super::clock::{Clock, ManualClock};
 use super::descriptor::{Descriptor, Directory, Entry, File, Input, Output};
 use super::interruption::{Interruption, Patience};
+use super::listing::Positions;
 use super::random::Randomness;
 use super::stream::{Sink, Source};
 use super::table::Table;
@@ -225,7 +226,7 @@ fn directory(host: &Path, guest: String, permissions: Permissions) -> Result<Dir
     }
     let fd = rustix::fs::openat(CWD, host, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| BuildError::Directory { host: host.to_owned(), source: errno.into() })?;
-    Ok(Directory { fd, preopened: Some(guest), writable: permissions == Permissions::ReadWrite })
+    Ok(Directory { fd, preopened: Some(guest), writable: permissions == Permissions::ReadWrite, positions: Positions::default() })
 }
 
 fn input(source: Source) -> Result<Entry, BuildError> {

@@ -11,6 +11,7 @@
 //! the user's shell.
 
 use super::errno::Errno;
+use super::listing::Positions;
 use super::stream::Buffer;
 use super::types::{FdFlags, Fdstat, Filestat, Filetype, Rights};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -99,6 +100,8 @@ pub(crate) struct Directory {
     pub(crate) preopened: Option<String>,
     /// Whether anything beneath it may be changed.
     pub(crate) writable: bool,
+    /// Where its listing stands.
+    pub(crate) positions: Positions,
 }
 
 impl AsFd for Directory {

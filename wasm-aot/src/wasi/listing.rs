@@ -1,7 +1,9 @@
 //! Listing directories, and naming those that the guest was given.
 //!
-//! The cookie of an entry is the kernel's own position behind it. So a listing can be read in pieces of any size, goes on from any
-//! entry, and means what it means to the host while files come and go.
+//! A listing is read in pieces; the cookie of an entry says where to go on after it. The kernel has such positions too, and they mean
+//! the right thing while files come and go, but they are 64 bits of no order: C programs of 32 bits keep half of them. So a cookie is
+//! the number of entries before it, and beside each directory stands where the kernel was after so many. What was not listed through
+//! this descriptor is counted off from where it stands.
 
 use super::WasiCtx;
 use super::descriptor::{Descriptor, Directory};
@@ -9,6 +11,7 @@ use super::errno::Errno;
 use super::guest::Guest;
 use super::outcome::Answer;
 use super::types::{Dirent, Filestat, Filetype, Rights};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom};
 use std::mem::MaybeUninit;
 
@@ -22,8 +25,9 @@ impl WasiCtx {
     pub fn fd_readdir(&mut self, memory: &Guest<'_>, fd: u32, buffer: u32, len: u32, cookie: u64, used: u32) -> Answer {
         memory.expect(used, 4)?;
         memory.expect(buffer, len)?;
-        let entry = self.table.allowing(fd, Rights::FD_READDIR)?;
-        let Descriptor::Directory(directory) = &entry.descriptor else { return Err(Errno::BADF.into()) };
+        let entry = self.table.get_mut(fd)?;
+        entry.allow(Rights::FD_READDIR)?;
+        let Descriptor::Directory(directory) = &mut entry.descriptor else { return Err(Errno::BADF.into()) };
         let mut room = Room { memory, at: buffer, left: len };
         list(directory, cookie, &mut room)?;
         Ok(memory.write_u32(used, len - room.left)?)
@@ -72,30 +76,63 @@ impl Room<'_> {
     }
 }
 
-fn list(directory: &Directory, cookie: u64, room: &mut Room<'_>) -> Answer {
-    rustix::fs::seek(directory, SeekFrom::Start(i64::try_from(cookie).map_err(|_| Errno::INVAL)? as u64))?;
-    let own = Filestat::from(&rustix::fs::fstat(directory)?).ino;
+fn list(directory: &mut Directory, cookie: u64, room: &mut Room<'_>) -> Answer {
+    let Directory { fd, positions, .. } = directory;
+    let mut at = positions.begin(cookie);
+    rustix::fs::seek(&*fd, SeekFrom::Start(positions.of(at)))?;
+    let own = Filestat::from(&rustix::fs::fstat(&*fd)?).ino;
     let mut bytes = vec![MaybeUninit::uninit(); (room.left as usize).clamp(LEAST, MOST)];
-    let mut entries = RawDir::new(directory, &mut bytes);
+    let mut entries = RawDir::new(&*fd, &mut bytes);
     while room.left > 0 {
         let Some(entry) = entries.next() else { break };
         let entry = entry?;
+        at += 1;
+        positions.learn(at, entry.next_entry_cookie());
+        if at as u64 <= cookie {
+            continue;
+        }
         let name = entry.file_name().to_bytes();
         let filetype = match entry.file_type() {
-            FileType::Unknown => filetype(directory, name),
+            FileType::Unknown => filetype(fd.as_fd(), name),
             known => known.into(),
         };
         // What lies above the directory is not shown.
         let ino = if name == b".." { own } else { entry.ino() };
         let namlen = u32::try_from(name.len()).map_err(|_| Errno::OVERFLOW)?;
-        room.put(&Dirent { next: entry.next_entry_cookie(), ino, namlen, filetype }.to_bytes())?;
+        room.put(&Dirent { next: at as u64, ino, namlen, filetype }.to_bytes())?;
         room.put(name)?;
     }
     Ok(())
 }
 
+/// Where the kernel is after so many entries, as far as they were listed.
+#[derive(Debug, Default)]
+pub(crate) struct Positions(Vec<u64>);
+
+impl Positions {
+    /// The last known number of entries that is not beyond a cookie. To begin anew forgets what was known.
+    fn begin(&mut self, cookie: u64) -> usize {
+        if cookie == 0 {
+            self.0.clear();
+        }
+        usize::try_from(cookie).map_or(self.0.len(), |cookie| cookie.min(self.0.len()))
+    }
+
+    fn of(&self, number: usize) -> u64 {
+        if number == 0 { 0 } else { self.0[number - 1] }
+    }
+
+    /// `number` is at most one more than what is known. What was known beyond it holds only if nothing has changed up to it.
+    fn learn(&mut self, number: usize, position: u64) {
+        if self.0.get(number - 1) != Some(&position) {
+            self.0.truncate(number - 1);
+            self.0.push(position);
+        }
+    }
+}
+
 /// The kind of an entry where the file system does not list it.
-fn filetype(directory: &Directory, name: &[u8]) -> Filetype {
+fn filetype(directory: BorrowedFd<'_>, name: &[u8]) -> Filetype {
     match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Filestat::from(&stat).filetype,
         Err(_) => Filetype::Unknown,
@@ -170,8 +207,14 @@ mod tests {
         for len in [64, 100, 256, 1000] {
             assert_eq!(all(&mut world, ROOT, len), whole, "{len} bytes at a time");
         }
-        let (rest, _) = piece(&mut world, ROOT, 40_000, whole[100].3);
-        assert_eq!(rest, whole[101..]);
+        for fd in [ROOT, world.open_as(ROOT, 0, ".", DIRECTORY, READ, 0).unwrap()] {
+            for last in [150, 100, 199] {
+                let (rest, _) = piece(&mut world, fd, 40_000, whole[last].3);
+                assert_eq!(rest, whole[last + 1..], "from {last} on, through {fd}");
+            }
+            assert_eq!(piece(&mut world, fd, 1000, u64::MAX), (vec![], true));
+        }
+        assert!(whole.iter().all(|entry| entry.3 <= 202), "cookies fit into 32 bits");
     }
 
     #[test]
@@ -219,7 +262,6 @@ mod tests {
             assert_eq!(world.call("fd_readdir", &[fd, BUFFER, 100, 0, RESULT]), Err(Errno::BADF));
         }
         assert_eq!(world.call("fd_readdir", &[ROOT, BUFFER, 0xffff, 0, RESULT]), Err(Errno::FAULT));
-        assert_eq!(world.call("fd_readdir", &[ROOT, BUFFER, 100, u64::MAX, RESULT]), Err(Errno::INVAL));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::descriptor::{Descriptor, Directory, Entry, File};
 use super::errno::Errno;
 use super::file::times;
 use super::guest::Guest;
+use super::listing::Positions;
 use super::outcome::Answer;
 use super::types::{FdFlags, Filestat, Filetype, LookupFlags, OFlags, Rights};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -287,7 +288,7 @@ impl Wanted {
         let filetype = Filestat::from(&rustix::fs::fstat(&fd)?).filetype;
         let changes = if writable { Rights::default() } else { CHANGES };
         if filetype == Filetype::Directory {
-            let directory = Directory { fd, preopened: None, writable };
+            let directory = Directory { fd, preopened: None, writable, positions: Positions::default() };
             return Ok(Entry::new(Descriptor::Directory(directory), Rights::DIRECTORY, inheriting));
         }
         let unasked = Rights::FD_READ.or(Rights::FD_WRITE).without(self.base);

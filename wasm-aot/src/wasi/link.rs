@@ -1,0 +1,59 @@
+//! WASI for programs of this engine.
+//!
+//! # Safety
+//!
+//! This module exists to lend a program's memory to calls for as long as they last. The program waits for them, and its memory is not moved.
+#![allow(unsafe_code)]
+
+use super::{Guest, MODULE, Outcome, ValueType, WasiCtx, functions};
+use crate::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, Val, ValType};
+
+/// Gives a linker all calls of WASI. `context` finds a program's world in the embedder's data.
+pub fn add_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    context: impl Fn(&mut T) -> &mut WasiCtx + Send + Sync + Copy + 'static,
+) -> Result<(), Error> {
+    for function in functions() {
+        let ty = FuncType::new(function.params.iter().map(value_type), function.results.iter().map(value_type));
+        linker.func_new(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
+            let args: Vec<u64> = args.iter().map(raw).collect();
+            let (base, len) = memory(&mut caller)?;
+            // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
+            let guest = unsafe { Guest::new(base, len) };
+            match (function.call)(context(caller.data_mut()), &guest, &args) {
+                Outcome::Errno(errno) => {
+                    if let Some(result) = results.first_mut() {
+                        *result = Val::I32(errno.raw().into());
+                    }
+                    Ok(())
+                }
+                Outcome::Exit(code) => Err(Error::Exit(code as i32)),
+                Outcome::Interrupted => Err(Trap::Interrupted.into()),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+/// The memory of the program that calls: the one that it exports as WASI wants it.
+fn memory<T>(caller: &mut Caller<'_, T>) -> Result<(*mut u8, usize), Error> {
+    match caller.get_export("memory") {
+        Some(Extern::Memory(memory)) => memory.extent(caller.as_context_mut()),
+        _ => Err(Error::Link("a program that uses WASI exports its memory as \"memory\", and this one does not".into())),
+    }
+}
+
+fn value_type(ty: &ValueType) -> ValType {
+    match ty {
+        ValueType::I32 => ValType::I32,
+        ValueType::I64 => ValType::I64,
+    }
+}
+
+fn raw(value: &Val) -> u64 {
+    match value {
+        Val::I32(value) => u64::from(*value as u32),
+        Val::I64(value) => *value as u64,
+        _ => unreachable!("WASI passes integers"),
+    }
+}
