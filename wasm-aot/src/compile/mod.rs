@@ -21,7 +21,7 @@ mod trampoline;
 
 pub(crate) use target::Target;
 pub use target::{Optimize, Options};
-pub(crate) use text::{AddressMap, Handler, Text, TrapSite};
+pub(crate) use text::{AddressMap, Handler, Span, Text, TrapSite};
 pub(crate) use trampoline::TrampolineKind;
 
 use crate::error::CompileError;

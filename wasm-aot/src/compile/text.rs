@@ -6,7 +6,6 @@
 use super::function::Compiled;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
-use std::ops::Range;
 
 /// Functions begin at multiples of this.
 const ALIGNMENT: usize = 16;
@@ -43,14 +42,22 @@ pub(crate) struct Handler {
     pub(crate) frame: u32,
 }
 
+/// A range of code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[repr(C)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
 /// The machine code of a module.
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     pub(crate) code: Vec<u8>,
     /// Where each defined function is.
-    pub(crate) functions: Vec<Range<u32>>,
+    pub(crate) functions: Vec<Span>,
     /// Where each trampoline is.
-    pub(crate) trampolines: Vec<(TrampolineKind, Range<u32>)>,
+    pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
     pub(crate) traps: Vec<TrapSite>,
     pub(crate) addresses: Vec<AddressMap>,
     pub(crate) handlers: Vec<Handler>,
@@ -82,7 +89,7 @@ impl Text {
         text
     }
 
-    fn append(&mut self, compiled: &Compiled) -> Range<u32> {
+    fn append(&mut self, compiled: &Compiled) -> Span {
         // Between functions: traps, so that nothing runs on by mistake.
         self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xCC);
         let start = self.code.len() as u32;
@@ -94,6 +101,6 @@ impl Text {
             target: start + handler.target,
             ..*handler
         }));
-        start..self.code.len() as u32
+        Span { start, end: self.code.len() as u32 }
     }
 }

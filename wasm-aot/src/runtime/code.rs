@@ -5,52 +5,100 @@
 //! This module exists to own executable memory.
 #![allow(unsafe_code)]
 
-use crate::compile::{AddressMap, Handler, Text, TrampolineKind, TrapSite};
+use crate::artifact::Array;
+use crate::compile::{AddressMap, Handler, Span, Text, TrampolineKind, TrapSite};
 use crate::error::Error;
 use crate::trap::Trap;
+use std::fs::File;
 use std::ops::Range;
-use wordpatch::CodeMemory;
+use wordpatch::os::pages::{self, Protection};
+use wordpatch::{CodeAddr, CodeMemory};
 
 /// Tables of a module's code. They may lie in a file that is mapped.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    pub(crate) functions: Vec<Range<u32>>,
-    pub(crate) trampolines: Vec<(TrampolineKind, Range<u32>)>,
-    pub(crate) traps: Vec<TrapSite>,
-    pub(crate) addresses: Vec<AddressMap>,
-    pub(crate) handlers: Vec<Handler>,
+    pub(crate) functions: Array<Span>,
+    pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
+    pub(crate) traps: Array<TrapSite>,
+    pub(crate) addresses: Array<AddressMap>,
+    pub(crate) handlers: Array<Handler>,
 }
 
 /// The code of a module, mapped to be executed.
 #[derive(Debug)]
 pub(crate) struct Code {
-    memory: CodeMemory,
+    place: Place,
     len: usize,
     pub(crate) tables: Tables,
+}
+
+/// Where code lies.
+#[derive(Debug)]
+enum Place {
+    /// In memory of our own, which can be written through a second mapping.
+    Memory(CodeMemory),
+    /// In a file that is mapped to be executed.
+    File(CodeAddr),
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        if let Place::File(base) = self.place {
+            // SAFETY: (1) mapped in `of_file`; (2) whoever executes code keeps its module.
+            let _ = unsafe { pages::unmap(base, self.len) };
+        }
+    }
 }
 
 impl Code {
     /// Maps code that was compiled just now.
     pub(crate) fn new(text: Text) -> Result<Self, Error> {
         let Text { code, functions, trampolines, traps, addresses, handlers } = text;
-        Self::map(&code, Tables { functions, trampolines, traps, addresses, handlers })
+        let tables = Tables {
+            functions: Array::Owned(functions),
+            trampolines,
+            traps: Array::Owned(traps),
+            addresses: Array::Owned(addresses),
+            handlers: Array::Owned(handlers),
+        };
+        Self::copied(&code, tables)
     }
 
-    /// Maps code.
-    pub(crate) fn map(code: &[u8], tables: Tables) -> Result<Self, Error> {
+    /// Maps a copy of code.
+    fn copied(code: &[u8], tables: Tables) -> Result<Self, Error> {
         let mut memory = CodeMemory::new(code.len()).map_err(Error::system)?;
         memory.write(0, code);
-        Ok(Self { memory, len: code.len(), tables })
+        Ok(Self { place: Place::Memory(memory), len: code.len(), tables })
+    }
+
+    /// Maps code that is in a file, at whole pages; a copy of it where files may not be executed.
+    pub(crate) fn of_file(file: &File, range: Range<usize>, code: &[u8], tables: Tables) -> Result<Self, Error> {
+        // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
+        let mapped =
+            unsafe { pages::map_file_private(pages::Place::Anywhere, range.len(), Protection::ReadExecute, file, range.start) };
+        match mapped {
+            Ok(base) => Ok(Self { place: Place::File(base), len: range.len(), tables }),
+            Err(_) => Self::copied(code, tables),
+        }
     }
 
     /// Where it begins.
     pub(crate) fn base(&self) -> usize {
-        self.memory.base().get()
+        match &self.place {
+            Place::Memory(memory) => memory.base().get(),
+            Place::File(base) => base.get(),
+        }
     }
 
     /// Where it lies.
     pub(crate) fn range(&self) -> Range<usize> {
         self.base()..self.base() + self.len
+    }
+
+    /// Its bytes. For people to look at: where probes are switched, they change.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: (1) mapped and readable for as long as `self` lives.
+        unsafe { std::slice::from_raw_parts(self.base() as *const u8, self.len) }
     }
 
     /// The address of an offset.
@@ -74,7 +122,7 @@ impl Code {
     pub(crate) fn function_at(&self, offset: u32) -> Option<usize> {
         let after = self.tables.functions.partition_point(|range| range.start <= offset);
         let index = after.checked_sub(1)?;
-        self.tables.functions[index].contains(&offset).then_some(index)
+        (offset < self.tables.functions[index].end).then_some(index)
     }
 
     /// Which Wasm instruction the machine instruction at `offset` belongs to.

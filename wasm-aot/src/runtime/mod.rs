@@ -23,6 +23,7 @@ mod typed;
 mod value;
 mod wait;
 
+pub(crate) use code::{Code, Tables};
 pub use function::{Caller, Func};
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};
@@ -31,7 +32,9 @@ pub use interruption::InterruptHandle;
 pub use linear::SharedMemory;
 pub(crate) use linear::reservations_are_possible;
 pub use linker::Linker;
+pub(crate) use module::binary;
 pub use module::{ExportType, ImportType, Module};
+pub(crate) use source::debug_information;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;

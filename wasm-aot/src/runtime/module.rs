@@ -1,6 +1,7 @@
 //! A module, compiled and mapped: what instances are made of.
 
 use super::code::Code;
+use crate::artifact::{self, Array};
 use crate::compile::{self, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error};
@@ -23,7 +24,7 @@ pub(crate) struct ModuleInner {
     pub(crate) layout: Layout,
     pub(crate) code: Code,
     /// The module as it was given: segments of data are copied from it.
-    pub(crate) bytes: Vec<u8>,
+    pub(crate) bytes: Array<u8>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
@@ -56,14 +57,27 @@ impl Module {
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
         let compilation = compile::compile(&bytes, engine.target())?;
-        Self::assemble(compilation.info, Code::new(compilation.text)?, bytes.into_owned())
+        Self::assemble(compilation.info, Code::new(compilation.text)?, Array::Owned(bytes.into_owned()))
     }
 
-    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Vec<u8>) -> Result<Self, Error> {
+    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Array<u8>) -> Result<Self, Error> {
         let types = registry::register(&info);
         let layout = Layout::new(&info);
         let (enter, leave) = trampolines(&info, &code);
         Ok(Self { inner: Arc::new(ModuleInner { info, layout, code, bytes, types, enter, leave }) })
+    }
+
+    /// Compiles a module to the contents of a file that [`from_file`](Self::from_file) loads.
+    pub fn precompile(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
+        let bytes = binary(bytes.as_ref())?;
+        let compilation = compile::compile(&bytes, engine.target())?;
+        Ok(artifact::write(&compilation, engine.target(), &bytes))
+    }
+
+    /// Loads a module that was compiled before. The file is executed: it is refused if others may write it, if it is damaged, or if another version
+    /// or another processor made it.
+    pub fn from_file(engine: &Engine, path: impl AsRef<std::path::Path>) -> Result<Self, Error> {
+        artifact::load(path.as_ref(), engine.target())
     }
 
     /// Checks whether a module is valid, and supported, without keeping it.
@@ -79,6 +93,11 @@ impl Module {
     /// Its name, if it has one.
     pub fn name(&self) -> Option<&str> {
         self.inner.info.name.as_deref()
+    }
+
+    /// Whether it has a function that runs when it is instantiated.
+    pub fn has_start(&self) -> bool {
+        self.inner.info.start.is_some()
     }
 
     /// What it imports, in order.

@@ -23,7 +23,7 @@ pub fn add_to_linker<T: 'static>(
             match (function.call)(context(caller.data_mut()), &guest, &args) {
                 Outcome::Errno(errno) => {
                     if let Some(result) = results.first_mut() {
-                        *result = Val::I32(errno.raw().into());
+                        *result = Val::I32(errno.number().into());
                     }
                     Ok(())
                 }

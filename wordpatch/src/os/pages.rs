@@ -63,14 +63,17 @@ pub enum Place {
     Over(CodeAddr),
 }
 
-fn map(place: Place, len: usize, protection: Protection, flags: libc::c_int, fd: libc::c_int) -> Result<CodeAddr, OsError> {
+/// What is mapped: flags, a file, and where in it.
+type Source = (libc::c_int, libc::c_int, usize);
+
+fn map(place: Place, len: usize, protection: Protection, (flags, fd, offset): Source) -> Result<CodeAddr, OsError> {
     let (hint, fixed) = match place {
         Place::Anywhere => (0, 0),
         Place::Free(at) => (at.get(), libc::MAP_FIXED_NOREPLACE),
         Place::Over(at) => (at.get(), libc::MAP_FIXED),
     };
     // SAFETY: (1) a new mapping touches nothing that exists, except with `Over`, which only the unsafe functions below pass on.
-    let at = unsafe { libc::mmap(hint as *mut libc::c_void, len, protection.flags(), flags | fixed, fd, 0) };
+    let at = unsafe { libc::mmap(hint as *mut libc::c_void, len, protection.flags(), flags | fixed, fd, offset as libc::off_t) };
     if at == libc::MAP_FAILED {
         return Err(OsError::last("mmap"));
     }
@@ -91,7 +94,7 @@ fn map(place: Place, len: usize, protection: Protection, flags: libc::c_int, fd:
 /// # Safety
 /// With [`Place::Over`], the caller owns what was mapped there.
 pub unsafe fn map_private(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
-    map(place, len, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)
+    map(place, len, protection, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0))
 }
 
 /// Maps the first `len` bytes of a file, shared with its other mappings. Usable in a signal handler and after `fork`.
@@ -99,7 +102,21 @@ pub unsafe fn map_private(place: Place, len: usize, protection: Protection) -> R
 /// # Safety
 /// With [`Place::Over`], the caller owns what was mapped there.
 pub unsafe fn map_file(place: Place, len: usize, protection: Protection, file: &impl AsRawFd) -> Result<CodeAddr, OsError> {
-    map(place, len, protection, libc::MAP_SHARED, file.as_raw_fd())
+    map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), 0))
+}
+
+/// Maps a part of `file`, from a whole page on, of which this process has a copy as soon as it writes to it.
+///
+/// # Safety
+/// With [`Place::Over`], the caller owns what was mapped there.
+pub unsafe fn map_file_private(
+    place: Place,
+    len: usize,
+    protection: Protection,
+    file: &impl AsRawFd,
+    offset: usize,
+) -> Result<CodeAddr, OsError> {
+    map(place, len, protection, (libc::MAP_PRIVATE, file.as_raw_fd(), offset))
 }
 
 /// Has the kernel provide pages that may be written now, instead of each at the first touch. Kernels before 5.14 cannot, which changes

@@ -1,0 +1,66 @@
+//! Our header: who made a file, for what, and where everything is in it.
+
+use crate::compile::Options;
+use serde::{Deserialize, Serialize};
+
+/// Where our header is.
+pub(super) const AT: usize = 4096;
+/// How much room it has.
+pub(super) const ROOM: usize = 4096;
+/// What it begins with.
+pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
+/// Before it: the magic, its length, and the hash of the parts.
+pub(super) const PREFIX: usize = 16 + 8 + 32;
+
+/// What makes files incompatible with each other.
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 1, cranelift 0.135.8");
+
+/// The parts of a file, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Part {
+    Text,
+    Info,
+    Functions,
+    Trampolines,
+    Traps,
+    Addresses,
+    Handlers,
+    Module,
+}
+
+impl Part {
+    pub(super) const ALL: [Self; 8] =
+        [Self::Text, Self::Info, Self::Functions, Self::Trampolines, Self::Traps, Self::Addresses, Self::Handlers, Self::Module];
+
+    /// Its section.
+    pub(super) fn section(self) -> &'static str {
+        match self {
+            Self::Text => ".text",
+            Self::Info => ".wasm-aot.info",
+            Self::Functions => ".wasm-aot.functions",
+            Self::Trampolines => ".wasm-aot.trampolines",
+            Self::Traps => ".wasm-aot.traps",
+            Self::Addresses => ".wasm-aot.addresses",
+            Self::Handlers => ".wasm-aot.handlers",
+            Self::Module => ".wasm",
+        }
+    }
+}
+
+/// Our header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) version: String,
+    /// Features of the processor that the code uses.
+    pub(super) features: String,
+    pub(super) options: Options,
+    /// Offset and length of each part.
+    pub(super) parts: [(u64, u64); Part::ALL.len()],
+}
+
+impl Header {
+    pub(super) fn range(&self, part: Part) -> std::ops::Range<usize> {
+        let (offset, len) = self.parts[part as usize];
+        offset as usize..(offset as usize).saturating_add(len as usize)
+    }
+}

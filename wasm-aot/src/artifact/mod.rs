@@ -1,0 +1,24 @@
+//! Compiled modules as files: ELF files that debuggers and profilers read, and that we map without reading them.
+//!
+//! ```text
+//!        0  ELF header, program headers
+//!     4096  our header: version, processor, options, where everything is, a hash
+//!     8192  .text                        page-aligned, executed where it is mapped
+//!           .wasm-aot.info               declarations
+//!           .wasm-aot.functions …        tables: sorted arrays of words
+//!           .wasm                        the module, from which segments of data are copied
+//!           .symtab .strtab .debug_*     for debuggers and profilers alone
+//! ```
+//!
+//! A file is trusted as an executable is. So one that others may write is refused; the hash is there to find damage.
+
+mod array;
+mod header;
+mod lines;
+mod load;
+mod write;
+
+pub(crate) use array::Array;
+pub(crate) use header::VERSION;
+pub(crate) use load::{load, origin};
+pub(crate) use write::write;

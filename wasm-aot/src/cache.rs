@@ -1,0 +1,92 @@
+//! Compiled modules that are kept: a folder of files, named for the hash of all that their code depends on.
+//!
+//! A file appears by renaming, so that others see all of it or nothing. What cannot be loaded is compiled again and replaced. When the folder is
+//! larger than it may be, what has not been used for longest goes.
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::runtime::Module;
+use std::fs;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// A folder of compiled modules.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    folder: PathBuf,
+    limit: u64,
+}
+
+impl Cache {
+    /// The folder of this user: `$XDG_CACHE_HOME/fastinst/wasm-aot` or `~/.cache/fastinst/wasm-aot`, which may hold a gigabyte. None if the
+    /// environment names neither.
+    pub fn of_user() -> Option<Self> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
+        Some(Self::at(base.join("fastinst/wasm-aot"), 1 << 30))
+    }
+
+    /// A folder that may hold so many bytes. It is made when something is put there.
+    pub fn at(folder: impl Into<PathBuf>, limit: u64) -> Self {
+        Self { folder: folder.into(), limit }
+    }
+
+    /// The module, compiled now or before. A folder that cannot be used is no reason to fail.
+    pub fn module(&self, engine: &Engine, bytes: &[u8]) -> Result<Module, Error> {
+        let path = self.folder.join(key(engine, bytes));
+        if let Ok(module) = Module::from_file(engine, &path) {
+            let now = fs::FileTimes::new().set_modified(SystemTime::now());
+            let _ = fs::File::options().append(true).open(&path).and_then(|file| file.set_times(now));
+            return Ok(module);
+        }
+        let compiled = Module::precompile(engine, bytes)?;
+        match self.keep(&path, &compiled) {
+            Ok(()) => Module::from_file(engine, &path).or_else(|_| Module::new(engine, bytes)),
+            Err(_) => Module::new(engine, bytes),
+        }
+    }
+
+    fn keep(&self, path: &Path, compiled: &[u8]) -> std::io::Result<()> {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        let mut draft = tempfile::Builder::new();
+        let draft = draft
+            .prefix(".draft")
+            .make_in(&self.folder, |path| fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path))?;
+        std::io::Write::write_all(&mut draft.as_file(), compiled)?;
+        draft.persist(path).map_err(|error| error.error)?;
+        self.shrink()
+    }
+
+    /// Removes what has not been used for longest, until the folder is as small as it has to be. Others may do the same meanwhile.
+    fn shrink(&self) -> std::io::Result<()> {
+        let mut files = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            // Whoever was here before us may have removed it.
+            let Ok(metadata) = entry.metadata() else { continue };
+            files.push((metadata.modified()?, metadata.len(), entry.path()));
+        }
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, len, _)| len).sum();
+        for (_, len, path) in files {
+            if total <= self.limit {
+                break;
+            }
+            let _ = fs::remove_file(path);
+            total -= len;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a module's file: a hash of the module and of everything else that its code depends on.
+fn key(engine: &Engine, bytes: &[u8]) -> String {
+    let target = engine.target();
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(crate::artifact::VERSION.as_bytes());
+    hasher.update(target.features().as_bytes());
+    hasher.update(format!("{:?}", target.options).as_bytes());
+    hasher.update(bytes);
+    format!("{}.aot", hasher.finalize().to_hex())
+}

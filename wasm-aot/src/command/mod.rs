@@ -1,0 +1,207 @@
+//! What the command line says, and who does it.
+//!
+//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line; 124 if a deadline was over; 128 and the number of
+//! a signal if that ended it; 134 for a trap, as if the program had aborted.
+
+mod compile;
+mod inspect;
+mod run;
+mod signal;
+mod verify;
+mod wast;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use wasm_aot::{Config, Engine, Error, Optimize, Proposal, Specification};
+
+/// Compiles WebAssembly ahead of time, and runs it.
+#[derive(Debug, Parser)]
+#[command(name = "wasm-aot", version, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  wasm-aot run app.wasm --verbose input.txt       run a program; all after it is the program's
+  wasm-aot run --dir . --env LANG=C app.wasm      let it see this directory and a variable
+  wasm-aot compile app.wasm -o app.aot            compile once …
+  wasm-aot run app.aot                            … and start in a millisecond
+  wasm-aot inspect --disas main app.aot           machine code beside Wasm
+  wasm-aot run --invoke add math.wat 1 2          call one function";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compile a module to a file of machine code
+    Compile(compile::Compile),
+    /// Run a program: .wasm, .wat or .aot
+    Run(run::Run),
+    /// Show what a module or a file of machine code consists of
+    Inspect(inspect::Inspect),
+    /// Compile the module inside a file of machine code again, and compare
+    Verify(verify::Verify),
+    /// Run scripts of the specification
+    Wast(wast::Wast),
+    /// Print the manual page (of a command), or completions for a shell
+    #[command(hide = true)]
+    Document {
+        /// `man`, or a shell
+        what: String,
+    },
+}
+
+/// How code is made.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Making {
+    /// How hard to try
+    #[arg(long, value_name = "HOW", default_value = "speed")]
+    opt: Opt,
+    /// Leave out what keeps the processor from speculating past bounds checks
+    #[arg(long)]
+    no_spectre: bool,
+    /// Check every access instead of reserving eight gigabytes of addresses for each memory
+    #[arg(long)]
+    no_reservations: bool,
+    /// Which modules are valid
+    #[arg(long, value_name = "VERSION", default_value = "latest")]
+    spec: Spec,
+    /// Leave a proposal out of those that modules may use; several, separated by commas
+    #[arg(long, value_name = "PROPOSAL", value_delimiter = ',')]
+    without: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Opt {
+    /// Compile quickly
+    None,
+    /// Run quickly
+    Speed,
+    /// Run quickly, and be small
+    #[value(name = "speed_and_size")]
+    SpeedAndSize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Spec {
+    /// WebAssembly 1.0
+    #[value(name = "1.0")]
+    V1,
+    /// WebAssembly 2.0
+    #[value(name = "2.0")]
+    V2,
+    /// WebAssembly 3.0 and what comes after it
+    Latest,
+}
+
+impl Making {
+    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        let mut config = Config::new();
+        config
+            .optimize(match self.opt {
+                Opt::None => Optimize::None,
+                Opt::Speed => Optimize::Speed,
+                Opt::SpeedAndSize => Optimize::SpeedAndSize,
+            })
+            .specification(match self.spec {
+                Spec::V1 => Specification::V1,
+                Spec::V2 => Specification::V2,
+                Spec::Latest => Specification::Latest,
+            })
+            .spectre(!self.no_spectre)
+            .reservations(!self.no_reservations);
+        for name in &self.without {
+            let Some(proposal) = Proposal::ALL.iter().find(|proposal| proposal.name() == name) else {
+                let known: Vec<&str> = Proposal::ALL.iter().map(|proposal| proposal.name()).collect();
+                return Err(Failure::usage(format!("--without {name}: no such proposal; there are {}", known.join(", "))));
+            };
+            config.proposal(*proposal, false);
+        }
+        let engine = Engine::new(&config)?;
+        if !self.no_reservations && !engine.has_reservations() {
+            eprintln!(
+                "wasm-aot: this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead"
+            );
+        }
+        Ok(engine)
+    }
+}
+
+/// Why the command ends otherwise than it should: a line, and the code to exit with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl std::fmt::Display) -> Self {
+        Self { message: Some(message.to_string()), code: 1 }
+    }
+
+    pub(crate) fn usage(message: impl std::fmt::Display) -> Self {
+        Self { message: Some(message.to_string()), code: 2 }
+    }
+
+    pub(crate) fn with_code(message: impl std::fmt::Display, code: u8) -> Self {
+        Self { message: Some(message.to_string()), code }
+    }
+
+    /// Nothing more has to be said.
+    pub(crate) fn silent(code: u8) -> Self {
+        Self { message: None, code }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::new(error)
+    }
+}
+
+/// The bytes of a file, or a line that says why not.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// Says which file an error is about.
+pub(crate) fn about(path: &Path) -> impl Fn(Error) -> Failure {
+    let path: PathBuf = path.to_owned();
+    move |error| match error {
+        Error::Artifact(message) => Failure::new(message),
+        other => Failure::new(format!("{}: {other}", path.display())),
+    }
+}
+
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.command {
+        Command::Compile(compile) => compile.run(),
+        Command::Run(run) => run.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Verify(verify) => verify.run(),
+        Command::Wast(wast) => wast.run(),
+        Command::Document { what } => document(&what),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message {
+                eprintln!("wasm-aot: {message}");
+            }
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// The manual page or completions, made from the definition of the command line.
+fn document(what: &str) -> Result<(), Failure> {
+    let mut command = <Cli as clap::CommandFactory>::command();
+    let out = &mut std::io::stdout();
+    if what == "man" {
+        return clap_mangen::Man::new(command).render(out).map_err(Failure::new);
+    }
+    let shell: clap_complete::Shell = what.parse().map_err(|_| Failure::usage(format!("{what}: neither `man` nor a shell")))?;
+    clap_complete::generate(shell, &mut command, "wasm-aot", out);
+    Ok(())
+}

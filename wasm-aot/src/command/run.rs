@@ -1,0 +1,236 @@
+//! `wasm-aot run`
+
+use super::{Failure, Making, about, read};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
+use wasm_aot::{Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
+
+/// Run a program: .wasm, .wat or .aot
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A directory that the program may use; HOST::GUEST gives it another name there
+    #[arg(long, value_name = "DIR")]
+    dir: Vec<String>,
+    /// A variable of the program's environment; a name alone passes ours on
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<String>,
+    /// What the program is told that it is called
+    #[arg(long, value_name = "NAME")]
+    argv0: Option<OsString>,
+    /// Call this function instead of the program's start; its arguments are numbers
+    #[arg(long, value_name = "FUNCTION")]
+    invoke: Option<String>,
+    /// Modules that the program imports from
+    #[arg(long, value_name = "NAME=FILE")]
+    preload: Vec<String>,
+    /// Stop the program after that time, as 10s or 500ms
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// How many bytes a linear memory may have
+    #[arg(long, value_name = "BYTES")]
+    max_memory: Option<usize>,
+    /// How many bytes of stack the program may have
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
+    max_stack: usize,
+    /// Compile the program even if it was compiled before, and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+    #[command(flatten)]
+    making: Making,
+    /// The program
+    module: PathBuf,
+    /// What the program is given
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+impl Run {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        super::signal::watch();
+        let engine = self.making.engine()?;
+        let module = self.load(&engine, &self.module)?;
+        let interruption = Interruption::new().map_err(Failure::new)?;
+        let mut store = Store::new(&engine, self.world(interruption.clone())?);
+        store.set_limits(Limits {
+            stack: self.max_stack,
+            memory: self.max_memory.unwrap_or(usize::MAX >> 1),
+            ..Limits::default()
+        });
+        let timeout = self.timeout.as_deref().map(duration).transpose()?;
+        store.set_deadline(timeout);
+        let stop = store.interrupt_handle();
+        let stopper = interruption.clone();
+        super::signal::on_interrupt(move || {
+            stopper.raise();
+            stop.interrupt();
+        });
+        if let Some(timeout) = timeout {
+            // Who waits inside of a call is woken by this, who computes by the deadline.
+            std::thread::spawn(move || {
+                std::thread::sleep(timeout);
+                interruption.raise();
+            });
+        }
+        self.execute(&engine, &mut store, &module)
+    }
+
+    fn execute(&self, engine: &Engine, store: &mut Store<WasiCtx>, module: &Module) -> Result<(), Failure> {
+        let mut linker = Linker::new(engine);
+        wasi::add_to_linker(&mut linker, |world| world)?;
+        for preload in &self.preload {
+            let Some((name, path)) = preload.split_once('=') else {
+                return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
+            };
+            let library = self.load(engine, path.as_ref())?;
+            let instance = linker.instantiate(&mut *store, &library).map_err(about(path.as_ref()))?;
+            linker.instance(&mut *store, name, instance)?;
+        }
+        let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
+        done.or_else(|error| self.ended(error))
+    }
+
+    /// Calls what is to be called, and prints what a function gave.
+    fn call(&self, store: &mut Store<WasiCtx>, module: &Module, instance: Instance) -> Result<(), Error> {
+        if let Some(name) = &self.invoke {
+            let function = function(store, instance, module, name)?;
+            let args = arguments(store, function, &self.args)?;
+            for value in function.call(&mut *store, &args)? {
+                println!("{}", shown(&value));
+            }
+            return Ok(());
+        }
+        if let Some(initialize) = instance.get_func(&mut *store, "_initialize") {
+            initialize.call(&mut *store, &[])?;
+        }
+        match instance.get_func(&mut *store, "_start").or_else(|| instance.get_func(&mut *store, "")) {
+            Some(start) => start.call(&mut *store, &[]).map(drop),
+            None if module.has_start() || instance.get_func(&mut *store, "_initialize").is_some() => Ok(()),
+            None => {
+                let functions: Vec<String> = exported_functions(module);
+                let hint = match functions.is_empty() {
+                    true => "it exports no function at all".to_owned(),
+                    false => format!("name one with --invoke: {}", functions.join(", ")),
+                };
+                Err(Error::Link(format!("the module has nothing to run (no _start): {hint}")))
+            }
+        }
+    }
+
+    /// How the program's end is passed on.
+    fn ended(&self, error: Error) -> Result<(), Failure> {
+        let path = self.module.display();
+        match error {
+            Error::Exit(0) => Ok(()),
+            Error::Exit(code) => Err(Failure::silent(code as u8)),
+            error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
+                Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
+                None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 124)),
+            },
+            Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
+            Error::Exception(report) => Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134)),
+            other => Err(Failure::new(format!("{path}: {other}"))),
+        }
+    }
+
+    fn load(&self, engine: &Engine, path: &std::path::Path) -> Result<Module, Failure> {
+        let bytes = read(path)?;
+        if bytes.starts_with(b"\x7fELF") {
+            return Module::from_file(engine, path).map_err(about(path));
+        }
+        match Cache::of_user().filter(|_| !self.no_cache) {
+            Some(cache) => cache.module(engine, &bytes).map_err(about(path)),
+            None => Module::new(engine, bytes).map_err(about(path)),
+        }
+    }
+
+    /// What the program sees of the world.
+    fn world(&self, interruption: Interruption) -> Result<WasiCtx, Failure> {
+        let mut builder = WasiCtx::builder().inherit_stdio().interruption(interruption);
+        let name = self.argv0.clone().unwrap_or_else(|| self.module.clone().into_os_string());
+        builder = builder.arg(name).args(&self.args);
+        for variable in &self.env {
+            builder = match variable.split_once('=') {
+                Some((name, value)) => builder.env(name, value),
+                None => match std::env::var_os(variable) {
+                    Some(value) => builder.env(variable, value),
+                    None => return Err(Failure::usage(format!("--env {variable}: our own environment has no such variable"))),
+                },
+            };
+        }
+        for directory in &self.dir {
+            let (host, guest) = directory.split_once("::").unwrap_or((directory, directory));
+            builder = builder.preopened_dir(host, guest, Permissions::ReadWrite);
+        }
+        builder.build().map_err(Failure::new)
+    }
+}
+
+fn exported_functions(module: &Module) -> Vec<String> {
+    module
+        .exports()
+        .filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)))
+        .map(|export| export.name.to_owned())
+        .collect()
+}
+
+fn function(store: &mut Store<WasiCtx>, instance: Instance, module: &Module, name: &str) -> Result<Func, Error> {
+    match instance.get_export(&mut *store, name) {
+        Some(Extern::Func(function)) => Ok(function),
+        Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
+        None => {
+            Err(Error::Link(format!("no function \"{name}\" is exported; there are: {}", exported_functions(module).join(", "))))
+        }
+    }
+}
+
+/// Arguments of a function, from the command line.
+fn arguments(store: &mut Store<WasiCtx>, function: Func, args: &[OsString]) -> Result<Vec<Val>, Error> {
+    let ty = function.ty(&mut *store)?;
+    if ty.params().len() != args.len() {
+        return Err(Error::Type(format!("the function is {ty}, and {} arguments are given", args.len())));
+    }
+    let each = args.iter().zip(ty.params());
+    each.map(|(arg, ty)| {
+        let text = arg.to_string_lossy();
+        argument(&text, *ty).ok_or_else(|| Error::Type(format!("{text}: not a value of type {ty}")))
+    })
+    .collect()
+}
+
+fn argument(text: &str, ty: ValType) -> Option<Val> {
+    let wide = || match text.strip_prefix("0x") {
+        Some(digits) => u128::from_str_radix(digits, 16).ok(),
+        None => text.parse::<u128>().ok(),
+    };
+    Some(match ty {
+        ValType::I32 => Val::I32(text.parse::<i32>().ok().or_else(|| u32::try_from(wide()?).ok().map(|value| value as i32))?),
+        ValType::I64 => Val::I64(text.parse::<i64>().ok().or_else(|| u64::try_from(wide()?).ok().map(|value| value as i64))?),
+        ValType::F32 => Val::F32(text.parse::<f32>().ok()?.to_bits()),
+        ValType::F64 => Val::F64(text.parse::<f64>().ok()?.to_bits()),
+        ValType::V128 => Val::V128(wide()?),
+        ValType::Ref(_) if text == "null" => Val::default_for(ty)?,
+        ValType::Ref(_) => return None,
+    })
+}
+
+fn shown(value: &Val) -> String {
+    match value {
+        Val::I32(value) => value.to_string(),
+        Val::I64(value) => value.to_string(),
+        Val::F32(bits) => f32::from_bits(*bits).to_string(),
+        Val::F64(bits) => f64::from_bits(*bits).to_string(),
+        Val::V128(value) => format!("{value:#034x}"),
+        Val::FuncRef(None) | Val::ExternRef(None) | Val::ExnRef(None) | Val::AnyNull => "null".into(),
+        Val::FuncRef(_) => "a function".into(),
+        Val::ExternRef(_) => "something of the host's".into(),
+        Val::ExnRef(_) => "an exception".into(),
+    }
+}
+
+/// A time as people write it.
+fn duration(text: &str) -> Result<Duration, Failure> {
+    humantime::parse_duration(text).map_err(|error| Failure::usage(format!("--timeout {text}: {error}, as 10s or 500ms")))
+}

@@ -1,0 +1,59 @@
+//! Ctrl-C stops the program, as a trap would, so that what it has opened is closed and where it was is told. Before there is a program, and the second
+//! time, it ends everything.
+//!
+//! # Safety
+//!
+//! This module exists to wait for signals with the C library.
+#![allow(unsafe_code)]
+
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+
+/// The signal that was received, or 0.
+static RECEIVED: AtomicU8 = AtomicU8::new(0);
+
+/// What stops the program.
+static STOP: Mutex<Option<Box<dyn Fn() + Send>>> = Mutex::new(None);
+
+/// Has `stop` called when the process is asked to end.
+pub(crate) fn on_interrupt(stop: impl Fn() + Send + 'static) {
+    *STOP.lock() = Some(Box::new(stop));
+}
+
+/// Takes the signals that ask the process to end. Call it before other threads are started: they are to leave them to us.
+pub(crate) fn watch() {
+    let wanted = [libc::SIGINT, libc::SIGTERM];
+    // SAFETY: (1) an empty set is made before signals are added to it; (2) blocking signals changes nothing but who takes them.
+    let set = unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in wanted {
+            // What our parent ignores stays ignored.
+            let mut action: libc::sigaction = std::mem::zeroed();
+            if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction != libc::SIG_IGN {
+                libc::sigaddset(&raw mut set, signal);
+            }
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        set
+    };
+    std::thread::spawn(move || {
+        loop {
+            let mut signal = 0;
+            // SAFETY: (1) both places are locals.
+            if unsafe { libc::sigwait(&raw const set, &raw mut signal) } != 0 {
+                return;
+            }
+            let again = RECEIVED.swap(signal as u8, SeqCst) != 0;
+            match &*STOP.lock() {
+                Some(stop) if !again => stop(),
+                _ => std::process::exit(128 + signal),
+            }
+        }
+    });
+}
+
+/// The signal that was received, if there was one.
+pub(crate) fn received() -> Option<u8> {
+    Some(RECEIVED.load(SeqCst)).filter(|signal| *signal != 0)
+}

@@ -1,0 +1,9 @@
+//! The `wasm-aot` command.
+
+mod command;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    command::main()
+}

@@ -1,0 +1,27 @@
+//! Whether a file of machine code is what its module compiles to: the same bytes come out of the same compiler.
+
+use crate::compile::{self, Target};
+use crate::error::Error;
+use crate::{artifact, runtime};
+use std::path::Path;
+
+/// Compiles the module inside a file of machine code again, with the options that the file names, and compares. If `module` is given, the file has to be of
+/// that module.
+pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
+    let refused = |why: &str| Error::Artifact(format!("{}: {why}", path.display()));
+    let native = Target::native(crate::Options::default())?;
+    let (options, inside) = artifact::origin(path, &native)?;
+    if let Some(module) = module
+        && *runtime::binary(module)? != inside
+    {
+        return Err(refused("it was compiled from another module"));
+    }
+    let target = Target::native(options)?;
+    let compilation = compile::compile(&inside, &target)?;
+    let again = artifact::write(&compilation, &target, &inside);
+    let found = std::fs::read(path).map_err(|error| refused(&error.to_string()))?;
+    if again != found {
+        return Err(refused("its module compiles to other bytes: compile it again"));
+    }
+    Ok(())
+}
