@@ -15,9 +15,9 @@
 #![allow(unsafe_code)]
 
 use crate::error::IslandError;
+use crate::gate::Gate;
 use crate::reach::Reach;
-use crate::site::{CallSite, Stroke};
-use crate::x86::{self, Form, Role};
+use crate::x86;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::pages::{PAGE, round_up};
@@ -65,6 +65,27 @@ struct Slots {
 pub struct Slot {
     address: CodeAddr,
     alias: isize,
+}
+
+/// The size of a slot.
+const SLOT: isize = 8;
+
+/// Two slots side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotPair(Slot);
+
+impl SlotPair {
+    /// The lower one.
+    #[inline]
+    pub fn first(self) -> Slot {
+        self.0
+    }
+
+    /// The one behind it.
+    #[inline]
+    pub fn second(self) -> Slot {
+        Slot { address: self.0.address.offset(SLOT), ..self.0 }
+    }
 }
 
 impl Slot {
@@ -143,16 +164,17 @@ impl Islands {
     }
 
     /// A stub of at most `len` bytes; `code` makes its bytes when its address is known.
-    pub fn stub(&mut self, len: usize, code: impl FnOnce(CodeAddr) -> Vec<u8>) -> Result<Stub, IslandError> {
+    pub fn stub<C: AsRef<[u8]>>(&mut self, len: usize, code: impl FnOnce(CodeAddr) -> C) -> Result<Stub, IslandError> {
         let room = len.max(1).next_multiple_of(ALIGN);
         let stub = self.place(room)?;
         let code = code(stub.address);
+        let code = code.as_ref();
         assert!(code.len() <= room, "a stub of {} bytes in the room of {len}", code.len());
         let island = self.islands.iter_mut().rev().find(|island| island.holds(stub.address));
         let Some(island) = island else { unreachable!("stubs lie on islands") };
         let offset = stub.address.distance_from(island.memory.base()) as usize;
         // Nobody is led there yet, or any more.
-        island.memory.write(offset, &code);
+        island.memory.write(offset, code);
         Ok(stub)
     }
 
@@ -168,32 +190,43 @@ impl Islands {
         })
     }
 
-    /// The instruction that a stub begins with, as a site of its own, which can be switched. `None` if it is not of that form, on.
+    /// The jump that a stub begins with, as a switch: off it falls into what follows. `None` if it begins with another instruction.
     ///
     /// # Safety
-    /// The islands outlive it, and where it is switched off nobody needs what it did, as for
-    /// [`Survey::adopt`](crate::Survey::adopt).
-    pub unsafe fn gate(&self, stub: CodeAddr, form: Form, role: Role) -> Option<CallSite> {
+    /// The islands outlive it, either way is right to go whenever it is switched, and flags are dead at the stub's beginning.
+    pub unsafe fn gate(&self, stub: CodeAddr) -> Option<Gate> {
         let island = self.islands.iter().rev().find(|island| island.holds(stub))?;
         let offset = stub.distance_from(island.memory.base()) as usize;
-        // SAFETY: (1) the caller.
-        let ground = unsafe { island.memory.ground(offset, form.len()) };
-        let is_on = ground.byte(form.switch_at()) == form.on();
-        let faces = [form.off(role)?, form.on()];
-        is_on.then(|| CallSite::new(ground, form, role, Stroke::Byte { at: form.switch_at() as u8, faces }))
+        let alias = island.memory.writable(offset).distance_from(stub);
+        // SAFETY: (1) both lie on the island, which was written there; (2) the caller; (3) islands write to no stub that was handed out.
+        unsafe { Gate::at(stub, alias) }
     }
 
     /// A new slot, which leads to `code`. It is there as long as the islands are.
     pub fn slot(&mut self, code: CodeAddr) -> Result<Slot, IslandError> {
-        if self.slots.as_ref().is_none_or(|slots| slots.next == slots.end) {
+        let slot = self.slots_in_a_row(1)?;
+        slot.lead_to(code);
+        Ok(slot)
+    }
+
+    /// Two new slots side by side: the first leads to `code`, the second holds `number`. They are there as long as the islands are.
+    pub fn slot_pair(&mut self, code: CodeAddr, number: u64) -> Result<SlotPair, IslandError> {
+        let pair = SlotPair(self.slots_in_a_row(2)?);
+        pair.first().lead_to(code);
+        pair.second().hold(number);
+        Ok(pair)
+    }
+
+    /// The first of so many.
+    fn slots_in_a_row(&mut self, count: isize) -> Result<Slot, IslandError> {
+        if self.slots.as_ref().is_none_or(|slots| slots.end.distance_from(slots.next) < count * SLOT) {
             let (start, alias) = self.page()?;
             self.slots = Some(Slots { next: start, end: start.offset(PAGE as isize), alias });
         }
         let Some(slots) = &mut self.slots else { unreachable!("made above") };
-        let slot = Slot { address: slots.next, alias: slots.alias };
-        slots.next = slots.next.offset(8);
-        slot.lead_to(code);
-        Ok(slot)
+        let first = Slot { address: slots.next, alias: slots.alias };
+        slots.next = slots.next.offset(count * SLOT);
+        Ok(first)
     }
 
     /// A page of zeroes on an island, and its distance to where it is written.

@@ -264,21 +264,22 @@ pub fn load_r11d(at: CodeAddr, cell: CodeAddr) -> Option<[u8; 7]> {
 ///   ret
 ///   behind:
 /// ```
-pub fn counter(thread: i32, key: i32, count: i32) -> Vec<u8> {
-    const TEST: usize = 9;
-    const COMPARE: usize = TEST + 3 + 2;
-    const END: usize = COMPARE + 7 + 2 + 7 + 1;
-    let mut bytes = Vec::with_capacity(END);
-    bytes.extend([0x64, 0x4c, 0x8b, 0x0c, 0x25]);
-    bytes.extend(thread.to_le_bytes());
-    bytes.extend([0x4d, 0x85, 0xc9, 0x74, (END - COMPARE) as u8]);
-    bytes.extend([0x49, 0x3b, 0xb9]);
-    bytes.extend(key.to_le_bytes());
-    bytes.extend([0x75, (END - COMPARE - 9) as u8, 0x49, 0xff, 0x81]);
-    bytes.extend(count.to_le_bytes());
-    bytes.push(RET);
+pub fn counter(thread: i32, key: i32, count: i32) -> [u8; COUNTER] {
+    const COMPARE: usize = 9 + 3 + 2;
+    const INC: usize = COMPARE + 7 + 2;
+    let mut bytes = [0; COUNTER];
+    bytes[..5].copy_from_slice(&[0x64, 0x4c, 0x8b, 0x0c, 0x25]);
+    bytes[5..9].copy_from_slice(&thread.to_le_bytes());
+    bytes[9..COMPARE + 3].copy_from_slice(&[0x4d, 0x85, 0xc9, 0x74, (COUNTER - COMPARE) as u8, 0x49, 0x3b, 0xb9]);
+    bytes[COMPARE + 3..COMPARE + 7].copy_from_slice(&key.to_le_bytes());
+    bytes[COMPARE + 7..INC + 3].copy_from_slice(&[0x75, (COUNTER - INC) as u8, 0x49, 0xff, 0x81]);
+    bytes[INC + 3..INC + 7].copy_from_slice(&count.to_le_bytes());
+    bytes[INC + 7] = RET;
     bytes
 }
+
+/// The length of a counter in line.
+pub const COUNTER: usize = 31;
 
 /// `jmp [slot]`, for an instruction at `at`; `None` if the slot is too far.
 pub fn jump_through(at: CodeAddr, slot: CodeAddr) -> Option<[u8; 6]> {

@@ -95,14 +95,14 @@ fn a_stub_can_begin_with_a_switch_of_its_own() {
     // SAFETY: (1) the stub is a function; (2) the function lives.
     unsafe { site.retarget(stub, &policy) }.unwrap();
     // SAFETY: (1) the islands live to the end of the test, and flags are dead at a function's beginning.
-    let gate = unsafe { islands.gate(stub, Form::Jump, Role::Detour) }.unwrap();
+    let gate = unsafe { islands.gate(stub) }.unwrap();
     assert_eq!(function.call(), 8);
-    gate.set(callpatch::Switch::Off).unwrap();
+    gate.set(callpatch::Switch::Off);
     assert_eq!(function.call(), 7);
-    gate.set(callpatch::Switch::On).unwrap();
+    gate.set(callpatch::Switch::On);
     assert_eq!(function.call(), 8);
     // SAFETY: as above.
-    assert!(unsafe { islands.gate(stub.offset(5), Form::Jump, Role::Detour) }.is_none(), "not a jump");
+    assert!(unsafe { islands.gate(stub.offset(5)) }.is_none(), "not a jump");
 }
 
 #[test]

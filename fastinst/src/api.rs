@@ -187,7 +187,7 @@ impl Session {
         site.attached.store(true, Release);
         sites::set_callback(probe.0, callback as usize);
         site.lead_to(stub::user);
-        site.pass_counter(true)?;
+        site.pass_counter(true);
         Ok(site.call.set(Switch::On)?)
     }
 

@@ -7,7 +7,7 @@
 //!
 //! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a record for each function.
 //! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
-//! - [`functions`], [`sites`] and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
+//! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
 //! - [`measure`] knows the clock, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
 //! - [`agent`] is the thread that drains, decides and writes; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
@@ -15,6 +15,7 @@
 
 pub(crate) mod agent;
 mod arrivals;
+mod boards;
 pub(crate) mod doors;
 pub(crate) mod event;
 pub(crate) mod functions;

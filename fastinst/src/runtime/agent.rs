@@ -499,7 +499,7 @@ impl Probes for Changes {
 }
 
 fn sites_of(id: Id) -> u32 {
-    id.function().switchboard().map_or(0, |board| (board.enters.len() + board.exits.len()) as u32)
+    id.function().switchboard().map_or(0, |board| board.all().len() as u32)
 }
 
 /// The processor time of the process.

@@ -62,9 +62,12 @@ struct Ear {
 /// Has the loader call us, from the first time on that this is called.
 pub(super) fn listen() {
     static ASKED: AtomicBool = AtomicBool::new(false);
-    if !ASKED.swap(true, AcqRel) {
-        // For good.
-        std::mem::forget(ear());
+    /// For good.
+    static EAR: AtomicPtr<Ear> = AtomicPtr::new(std::ptr::null_mut());
+    if !ASKED.swap(true, AcqRel)
+        && let Some(ear) = ear()
+    {
+        EAR.store(Box::into_raw(Box::new(ear)), Release);
     }
 }
 

@@ -169,17 +169,17 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
     };
     match function.custody.state() {
         State::On => {
-            switch(&board.exits, Some(Stub::TimeExit));
+            switch(board.exits(), Some(Stub::TimeExit));
             function.armed_at.store(Ticks::now().0, Release);
-            switch(&board.enters, Some(Stub::TimeEnter));
+            switch(board.enters(), Some(Stub::TimeEnter));
         }
         State::Retired if function.rest.load(Acquire) == REST_COUNT => {
-            switch(&board.enters, Some(Stub::Count));
-            switch(&board.exits, None);
+            switch(board.enters(), Some(Stub::Count));
+            switch(board.exits(), None);
         }
         State::Retired | State::Off => {
-            switch(&board.enters, None);
-            switch(&board.exits, None);
+            switch(board.enters(), None);
+            switch(board.exits(), None);
         }
     }
     first
@@ -192,7 +192,7 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
 /// could stay in the mode before, off where its function is on.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
-    site.cell.hold(u64::from(id.record()));
+    site.cell().hold(u64::from(id.record()));
     site.verified.store(true, SeqCst);
     loop {
         let (state, term, rest) = (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
@@ -217,10 +217,10 @@ fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
     let to = if stub.is_some() { Switch::On } else { Switch::Off };
     match stub {
         None => {}
-        Some(Stub::Count) if site.inline.load(Relaxed) => site.pass_counter(false)?,
-        Some(Stub::Count) => lead(site, stub::count)?,
-        Some(Stub::TimeEnter) => lead(site, stub::time_enter)?,
-        Some(Stub::TimeExit) => lead(site, stub::time_exit)?,
+        Some(Stub::Count) if site.inline.load(Relaxed) => site.pass_counter(false),
+        Some(Stub::Count) => lead(site, stub::count),
+        Some(Stub::TimeEnter) => lead(site, stub::time_enter),
+        Some(Stub::TimeExit) => lead(site, stub::time_exit),
     }
     if site.call.state() != Some(to) {
         ACCOUNT.toggles.fetch_add(1, Relaxed);
@@ -228,9 +228,9 @@ fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
     site.call.set(to)
 }
 
-fn lead(site: &Site, stub: extern "C" fn()) -> Result<(), SetError> {
+fn lead(site: &Site, stub: extern "C" fn()) {
     site.lead_to(stub);
-    site.pass_counter(true)
+    site.pass_counter(true);
 }
 
 /// Where a site that is on leads.

@@ -17,14 +17,15 @@
 //! begin are planted before their code runs; those that come later while it runs, and what their sites do within the
 //! microseconds of the barrier is not seen.
 
+use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
-use super::sites::{self, Site, Switchboard, UNKNOWN};
+use super::sites::{self, Site, UNKNOWN};
 use super::{agent, guest, modes, stub};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
-use callpatch::{CallSite, Form, Islands, Retarget, Role, Slot, Survey, x86};
-use std::collections::{BTreeMap, BTreeSet};
+use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
+use std::collections::BTreeSet;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
@@ -36,14 +37,12 @@ use wordpatch::{CodeAddr, Policy};
 const NO_RECORD: u32 = !31;
 
 /// What is planted. Held by whoever plants, toggles as the agent, or forks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Garden {
     pub(crate) beds: Vec<Bed>,
     /// What went wrong, one line each.
     pub(crate) refusals: Vec<String>,
-    /// All switchboards that there ever were: hooks may be reading any of them.
-    #[allow(clippy::vec_box, reason = "their addresses are held elsewhere")]
-    boards: Vec<Box<Switchboard>>,
+    boards: Boards,
 }
 
 /// One module.
@@ -59,7 +58,7 @@ pub(crate) struct Bed {
     pub(crate) gone: bool,
 }
 
-static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Vec::new() });
+static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Boards::new() });
 
 /// How many threads are unloading modules.
 pub(crate) static UNLOADING: AtomicU32 = AtomicU32::new(0);
@@ -146,9 +145,8 @@ impl Garden {
         }
         self.beds.push(bed);
         result?;
-        let changed: BTreeSet<Id> = numbers.filter_map(sites::get).filter_map(Site::owner).collect();
-        self.reconnect(&changed);
-        Ok(changed)
+        // Nothing to switch: no site is verified yet.
+        Ok(self.boards.extend(numbers))
     }
 
     /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
@@ -158,7 +156,8 @@ impl Garden {
         let module = self.beds.len() as u32;
         let first = sites::count();
         // A trampoline, and two slots.
-        islands.expect(found.sites.len() * (TRAMPOLINE.next_multiple_of(16) + 16));
+        let room = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16;
+        islands.expect(found.sites.iter().map(room).sum());
         for pages in runs(&found.sites) {
             // SAFETY: as for adopting, below.
             #[allow(unsafe_code)]
@@ -218,15 +217,15 @@ impl Garden {
             self.bury_but(|bed| mappings.iter().any(|mapping| mapping.contains(bed.module.span.start)));
         }
         UNLOADER.store(os::threads::current().0, Release);
-        let begun = |site: &Site| !site.verified.load(Relaxed) && site.cell.target().get() != NO_RECORD as usize;
+        let begun = |site: &Site| !site.verified.load(Relaxed) && site.cell().target().get() != NO_RECORD as usize;
         for (_, site) in sites::all().filter(|(_, site)| begun(site)) {
-            site.cell.hold(u64::from(NO_RECORD));
+            site.cell().hold(u64::from(NO_RECORD));
         }
     }
 
     /// Learns what hooks were told about sites whose function was not known, or not that.
     pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
-        let mut boards = BTreeMap::new();
+        let mut moves = Moves::default();
         for (number, site, told) in sites::lessons().filter(|(_, site, _)| !site.shared.load(Relaxed)) {
             match site.owner() {
                 Some(owner) if owner == told => {}
@@ -234,58 +233,29 @@ impl Garden {
                     // Two functions at least: every event tells its own.
                     site.shared.store(true, Release);
                     site.inline.store(false, Release);
-                    site.cell.hold(u64::from(NO_RECORD));
+                    site.cell().hold(u64::from(NO_RECORD));
                     site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
-                    let _ = site.pass_counter(true);
-                    board(&mut boards, owner).remove(number, site.kind);
+                    site.pass_counter(true);
+                    moves.remove(owner, number.0, site.kind);
                 }
                 owner => {
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
                     site.function.store(told.0, Relaxed);
-                    site.cell.hold(u64::from(told.record()));
+                    site.cell().hold(u64::from(told.record()));
                     site.verified.store(true, SeqCst);
                     if let Some(owner) = owner {
-                        board(&mut boards, owner).remove(number, site.kind);
+                        moves.remove(owner, number.0, site.kind);
                     }
-                    board(&mut boards, told).add(number, site.kind);
+                    moves.add(told, number.0, site.kind);
                 }
             }
         }
-        let changed = boards.keys().copied().collect();
-        self.connect(boards);
+        let changed = self.boards.carry_out(moves);
+        changed.iter().copied().for_each(modes::renew);
         changed
     }
-
-    /// Makes the switchboards of these functions from the table.
-    fn reconnect(&mut self, functions: &BTreeSet<Id>) {
-        if functions.is_empty() {
-            return;
-        }
-        let mut boards: BTreeMap<Id, Switchboard> = functions.iter().map(|&id| (id, Switchboard::default())).collect();
-        for (number, site) in sites::all().filter(|(_, site)| !site.shared.load(Relaxed) && !site.gone.load(Relaxed)) {
-            if let Some(board) = site.owner().and_then(|id| boards.get_mut(&id)) {
-                board.add(number, site.kind);
-            }
-        }
-        self.connect(boards);
-    }
-
-    /// Puts switchboards in the place of those that there were, and switches what is on them.
-    fn connect(&mut self, boards: BTreeMap<Id, Switchboard>) {
-        for (id, board) in boards {
-            let board = Box::new(board);
-            id.function().sites.store(std::ptr::from_ref(&*board).cast_mut(), Release);
-            self.boards.push(board);
-            modes::renew(id);
-        }
-    }
-}
-
-/// The switchboard of a function among those that are being changed.
-fn board(boards: &mut BTreeMap<Id, Switchboard>, id: Id) -> &mut Switchboard {
-    boards.entry(id).or_insert_with(|| id.function().switchboard().cloned().unwrap_or_default())
 }
 
 /// The pages that hold sites, as runs of neighbours.
@@ -313,19 +283,18 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
     let function = found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
     // Whoever comes by before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
-    let slot = islands.slot(address(if is_enter { stub::count } else { stub::time_exit })).map_err(text)?;
-    let cell = islands.slot(CodeAddr::new(0)).map_err(text)?;
-    // Until its first event has said whose it is.
-    cell.hold(u64::from(NO_RECORD));
+    let stub = address(if is_enter { stub::count } else { stub::time_exit });
+    // No record, until its first event has said whose it is.
+    let slots = islands.slot_pair(stub, NO_RECORD.into()).map_err(text)?;
     let (module, transient) = bed;
-    let counter = function.filter(|_| is_enter && !transient).map(counter_of);
-    let make = |at| trampoline(at, counter.as_deref(), number, cell, slot);
-    let trampoline = islands.stub(TRAMPOLINE, make).map_err(text)?.address();
-    let gate = counter.as_ref().and_then(|_| {
+    let counted = function.filter(|_| is_enter && !transient);
+    let make = |at| Trampoline::at(at, counted, number, slots);
+    let trampoline = islands.stub(Trampoline::len(counted.is_some()), make).map_err(text)?.address();
+    let gate = counted.and_then(|_| {
         // SAFETY: (1) islands are never dropped; (2) its first instruction leads behind its counter, and at a hook flags are dead.
         #[allow(unsafe_code)]
         unsafe {
-            islands.gate(trampoline, Form::Jump, Role::Detour)
+            islands.gate(trampoline)
         }
     });
     sites::push(Site {
@@ -333,8 +302,7 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
         verified: AtomicBool::new(false),
         inline: AtomicBool::new(gate.is_some()),
         gate,
-        slot,
-        cell,
+        slots,
         trampoline,
         kind: found.kind,
         module,
@@ -347,29 +315,48 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
     Ok(())
 }
 
-/// What counts the entries of a function.
-fn counter_of(id: Id) -> Vec<u8> {
-    let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
-    x86::counter(stub::thread_offset(), field(offset_of!(Record, address)), field(offset_of!(Record, count)))
+/// The code of a trampoline.
+struct Trampoline {
+    bytes: [u8; Self::LONGEST],
+    len: usize,
 }
 
-const TRAMPOLINE: usize = 5 + 31 + 7 + 6 + 6;
+impl Trampoline {
+    const COUNTER: usize = 5 + x86::COUNTER;
+    const LONGEST: usize = Self::len(true);
 
-fn trampoline(at: CodeAddr, counter: Option<&[u8]>, number: u32, cell: Slot, slot: Slot) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(TRAMPOLINE);
-    let place = |bytes: &Vec<u8>| at.offset(bytes.len() as isize);
-    if let Some(counter) = counter {
-        bytes.extend(Form::Jump.bytes(counter.len() as i32));
-        bytes.extend(counter);
+    const fn len(counts: bool) -> usize {
+        7 + 6 + 6 + if counts { Self::COUNTER } else { 0 }
     }
-    let load = x86::load_r11d(place(&bytes), cell.address());
-    bytes.extend(load.into_iter().flatten());
-    bytes.extend(x86::mov_r10d(number));
-    let jump = x86::jump_through(place(&bytes), slot.address());
-    bytes.extend(jump.into_iter().flatten());
-    // All lie within reach of one module, and so of each other.
-    assert!(load.is_some() && jump.is_some(), "islands of one module reach each other");
-    bytes
+
+    /// At an address; with a counter in line, if it is `counted`.
+    fn at(at: CodeAddr, counted: Option<Id>, number: u32, slots: SlotPair) -> Self {
+        let mut code = Self { bytes: [0; Self::LONGEST], len: 0 };
+        if let Some(id) = counted {
+            let field = |offset: usize| (RECORDS + id.record() as usize + offset) as i32;
+            code.push(&Form::Jump.bytes(x86::COUNTER as i32));
+            code.push(&x86::counter(stub::thread_offset(), field(offset_of!(Record, address)), field(offset_of!(Record, count))));
+        }
+        let load = x86::load_r11d(at.offset(code.len as isize), slots.second().address());
+        code.push(load.as_ref().map_or(&[], |load| &load[..]));
+        code.push(&x86::mov_r10d(number));
+        let jump = x86::jump_through(at.offset(code.len as isize), slots.first().address());
+        code.push(jump.as_ref().map_or(&[], |jump| &jump[..]));
+        // All lie within reach of one module, and so of each other.
+        assert!(load.is_some() && jump.is_some(), "islands of one module reach each other");
+        code
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+impl AsRef<[u8]> for Trampoline {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
 }
 
 /// All sites of these numbers, off, behind one barrier, to their trampolines, on.

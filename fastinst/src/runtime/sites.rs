@@ -10,7 +10,7 @@
 
 use super::functions::Id;
 use crate::probe::{Kind, ProbeId};
-use callpatch::{CallSite, SetError, Slot, Switch};
+use callpatch::{CallSite, Gate, Slot, SlotPair, Switch};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use wordpatch::CodeAddr;
@@ -31,10 +31,9 @@ pub(crate) const UNKNOWN: u32 = u32::MAX;
 pub(crate) struct Site {
     pub(crate) call: CallSite,
     /// The way past the counter that an enter site's trampoline begins with; off, entries are counted there.
-    pub(crate) gate: Option<CallSite>,
-    pub(crate) slot: Slot,
-    /// Holds the offset of its function's record.
-    pub(crate) cell: Slot,
+    pub(crate) gate: Option<Gate>,
+    /// Where its trampoline leads, and the offset of its function's record.
+    pub(crate) slots: SlotPair,
     pub(crate) trampoline: CodeAddr,
     pub(crate) kind: Kind,
     pub(crate) module: u32,
@@ -56,26 +55,28 @@ pub(crate) struct Site {
 }
 
 /// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Switchboard {
-    pub(crate) enters: Vec<u32>,
-    pub(crate) exits: Vec<u32>,
+    /// Those at which it is entered first.
+    numbers: &'static [u32],
+    enters: u32,
 }
 
 impl Switchboard {
-    fn of_kind(&mut self, kind: Kind) -> &mut Vec<u32> {
-        match kind {
-            Kind::Enter => &mut self.enters,
-            Kind::Exit => &mut self.exits,
-        }
+    pub(crate) const fn new(numbers: &'static [u32], enters: usize) -> Self {
+        Self { numbers, enters: enters as u32 }
     }
 
-    pub(crate) fn add(&mut self, site: ProbeId, kind: Kind) {
-        self.of_kind(kind).push(site.0);
+    pub(crate) fn enters(&self) -> &'static [u32] {
+        &self.numbers[..self.enters as usize]
     }
 
-    pub(crate) fn remove(&mut self, site: ProbeId, kind: Kind) {
-        self.of_kind(kind).retain(|&number| number != site.0);
+    pub(crate) fn exits(&self) -> &'static [u32] {
+        &self.numbers[self.enters as usize..]
+    }
+
+    pub(crate) fn all(&self) -> &'static [u32] {
+        self.numbers
     }
 }
 
@@ -170,15 +171,22 @@ impl Site {
     /// Leads it to a stub.
     pub(crate) fn lead_to(&self, stub: extern "C" fn()) {
         let stub = CodeAddr::new(stub as usize);
-        if self.slot.target() != stub {
-            self.slot.lead_to(stub);
+        let slot = self.slots.first();
+        if slot.target() != stub {
+            slot.lead_to(stub);
         }
     }
 
     /// Past the counter in line, or to it.
-    pub(crate) fn pass_counter(&self, past: bool) -> Result<(), SetError> {
-        let to = if past { Switch::On } else { Switch::Off };
-        self.gate.as_ref().map_or(Ok(()), |gate| gate.set(to))
+    pub(crate) fn pass_counter(&self, past: bool) {
+        if let Some(gate) = self.gate {
+            gate.set(if past { Switch::On } else { Switch::Off });
+        }
+    }
+
+    /// Holds the offset of its function's record.
+    pub(crate) fn cell(&self) -> Slot {
+        self.slots.second()
     }
 
     /// Its function, if it is known.

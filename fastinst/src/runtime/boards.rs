@@ -1,0 +1,98 @@
+//! Switchboards: which sites are a function's. Changed by the holder of the garden; hooks read them.
+//!
+//! A program has many functions, and most have two sites: so the boards of many are made at once, and their numbers lie side by side. They
+//! are never freed, since a hook may be reading any of them; who looks for leaks finds them where they are [kept](Boards).
+
+use super::functions::Id;
+use super::sites::{self, Switchboard};
+use crate::probe::Kind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+/// A site on a board: whose, whether it is an exit, its number.
+type Place = (Id, bool, u32);
+
+/// Functions of which nobody has sites any more.
+static EMPTY: Switchboard = Switchboard::new(&[], 0);
+
+/// All boards that there ever were, and their numbers.
+#[derive(Debug)]
+pub(super) struct Boards(Vec<(&'static [Switchboard], &'static [u32])>);
+
+impl Boards {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Puts sites that are new onto the boards of their functions; returns those.
+    pub(super) fn extend(&mut self, numbers: Range<u32>) -> BTreeSet<Id> {
+        let place = |number| {
+            let site = sites::get(number)?;
+            Some((site.owner()?, site.kind == Kind::Exit, number))
+        };
+        let mut places: Vec<Place> = numbers.filter_map(place).collect();
+        let functions: BTreeSet<Id> = places.iter().map(|place| place.0).collect();
+        for &function in &functions {
+            places.extend(places_of(function));
+        }
+        self.install(places);
+        functions
+    }
+
+    /// Has sites change their functions; returns those.
+    pub(super) fn carry_out(&mut self, moves: Moves) -> BTreeSet<Id> {
+        for (function, _) in moves.0.iter().filter(|(_, places)| places.is_empty()) {
+            function.function().sites.store(std::ptr::from_ref(&EMPTY).cast_mut(), Release);
+        }
+        let functions = moves.0.keys().copied().collect();
+        self.install(moves.0.into_values().flatten().collect());
+        functions
+    }
+
+    fn install(&mut self, mut places: Vec<Place>) {
+        places.sort_unstable();
+        let numbers: Box<[u32]> = places.iter().map(|place| place.2).collect();
+        let numbers: &'static [u32] = Box::leak(numbers);
+        let mut rest = numbers;
+        let functions = places.chunk_by(|a, b| a.0 == b.0);
+        let board = |group: &[Place]| {
+            let (numbers, others) = rest.split_at(group.len());
+            rest = others;
+            Switchboard::new(numbers, group.partition_point(|place| !place.1))
+        };
+        let boards: Box<[Switchboard]> = functions.clone().map(board).collect();
+        let boards: &'static [Switchboard] = Box::leak(boards);
+        self.0.push((boards, numbers));
+        for (group, board) in functions.zip(boards) {
+            group[0].0.function().sites.store(std::ptr::from_ref(board).cast_mut(), Release);
+        }
+    }
+}
+
+/// Sites that change their functions.
+#[derive(Debug, Default)]
+pub(super) struct Moves(BTreeMap<Id, BTreeSet<Place>>);
+
+impl Moves {
+    fn of(&mut self, function: Id) -> &mut BTreeSet<Place> {
+        self.0.entry(function).or_insert_with(|| places_of(function).collect())
+    }
+
+    pub(super) fn add(&mut self, function: Id, number: u32, kind: Kind) {
+        self.of(function).insert((function, kind == Kind::Exit, number));
+    }
+
+    pub(super) fn remove(&mut self, function: Id, number: u32, kind: Kind) {
+        self.of(function).remove(&(function, kind == Kind::Exit, number));
+    }
+}
+
+/// What is on a function's board and still there.
+fn places_of(function: Id) -> impl Iterator<Item = Place> {
+    let board = function.function().switchboard().copied().unwrap_or(EMPTY);
+    let is_there = |number: &u32| sites::get(*number).is_some_and(|site| !site.gone.load(Relaxed));
+    let place = move |exit| move |number| (function, exit, number);
+    let enters = board.enters().iter().copied().filter(is_there).map(place(false));
+    enters.chain(board.exits().iter().copied().filter(is_there).map(place(true)))
+}
