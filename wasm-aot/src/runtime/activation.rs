@@ -131,8 +131,9 @@ const DEPTH: usize = 128;
 pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -> Result<(), Failure> {
     let cell: &StoreCell = store.cell();
     let outer = CURRENT.get();
-    let limit = cell.stack_limit.load(Relaxed);
-    if outer.is_null() || limit == 0 {
+    // The store's outermost activation: where this thread's stack ends is not known yet.
+    let outermost = cell.stack_limit.load(Relaxed) == 0;
+    if outermost {
         super::signals::prepare_thread().map_err(Failure::Error)?;
         cell.stack_limit.store(super::stack::limit(store.limits().stack), Relaxed);
     }
@@ -141,17 +142,14 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
     let activation = &raw mut activation;
     store.interruption().enter();
     if store.interruption().is_requested() && store.interruption().take() {
-        store.interruption().leave_if(outer.is_null());
+        leave(store, outermost);
         return Err(Failure::Error(Trap::Interrupted.into()));
     }
     CURRENT.set(activation);
     // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned, by whichever way.
     let status = unsafe { fastinst_wasm_enter(&raw mut (*activation).stack, entry.trampoline, entry.vmctx, entry.code, values) };
     CURRENT.set(outer);
-    store.interruption().leave_if(outer.is_null());
-    if outer.is_null() {
-        cell.stack_limit.store(0, Relaxed);
-    }
+    leave(store, outermost);
     cell.exit_frame.store(outer_exit.0, Relaxed);
     cell.exit_pc.store(outer_exit.1, Relaxed);
     // SAFETY: (1) `activation` is a local of this function.
@@ -163,6 +161,14 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
             Err(Failure::Error(super::backtrace::report(store, &fault)))
         }
         _ => Err(activation.failure.take().expect("a failure says why")),
+    }
+}
+
+/// Undoes what the store's outermost activation has set up.
+fn leave(store: &StoreCore, outermost: bool) {
+    if outermost {
+        store.interruption().leave();
+        store.cell().stack_limit.store(0, Relaxed);
     }
 }
 

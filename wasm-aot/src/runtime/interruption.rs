@@ -61,10 +61,8 @@ impl Interruption {
         }
     }
 
-    pub(crate) fn leave_if(&self, outermost: bool) {
-        if outermost {
-            self.thread.store(0, SeqCst);
-        }
+    pub(crate) fn leave(&self) {
+        self.thread.store(0, SeqCst);
     }
 
     /// Whether code is asked to stop.
