@@ -1,10 +1,11 @@
 //! What the command line says, and who does it.
 //!
-//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line; 124 if a deadline was over; 128 and the number of
-//! a signal if that ended it; 134 for a trap, as if the program had aborted.
+//! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line; 134 for a trap, as if the program had
+//! aborted, and when its time is over; 128 and the number of a signal if that ended it.
 
 mod compile;
 mod inspect;
+mod manual;
 mod run;
 mod signal;
 mod verify;
@@ -43,12 +44,8 @@ enum Command {
     Verify(verify::Verify),
     /// Run scripts of the specification
     Wast(wast::Wast),
-    /// Print the manual page (of a command), or completions for a shell
-    #[command(hide = true)]
-    Document {
-        /// `man`, or a shell
-        what: String,
-    },
+    /// Print a manual page, or completions for a shell
+    Manual(manual::Manual),
 }
 
 /// How code is made.
@@ -181,7 +178,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),
         Command::Wast(wast) => wast.run(),
-        Command::Document { what } => document(&what),
+        Command::Manual(manual) => manual.run(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -192,16 +189,4 @@ pub(crate) fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
-}
-
-/// The manual page or completions, made from the definition of the command line.
-fn document(what: &str) -> Result<(), Failure> {
-    let mut command = <Cli as clap::CommandFactory>::command();
-    let out = &mut std::io::stdout();
-    if what == "man" {
-        return clap_mangen::Man::new(command).render(out).map_err(Failure::new);
-    }
-    let shell: clap_complete::Shell = what.parse().map_err(|_| Failure::usage(format!("{what}: neither `man` nor a shell")))?;
-    clap_complete::generate(shell, &mut command, "wasm-aot", out);
-    Ok(())
 }

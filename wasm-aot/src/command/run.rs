@@ -18,8 +18,8 @@ pub(crate) struct Run {
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<String>,
     /// What the program is told that it is called
-    #[arg(long, value_name = "NAME")]
-    argv0: Option<OsString>,
+    #[arg(long, alias = "argv0", value_name = "NAME")]
+    arg0: Option<OsString>,
     /// Call this function instead of the program's start; its arguments are numbers
     #[arg(long, value_name = "FUNCTION")]
     invoke: Option<String>,
@@ -127,7 +127,7 @@ impl Run {
             Error::Exit(code) => Err(Failure::silent(code as u8)),
             error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
                 Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
-                None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 124)),
+                None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
             },
             Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
             Error::Exception(report) => Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134)),
@@ -149,7 +149,7 @@ impl Run {
     /// What the program sees of the world.
     fn world(&self, interruption: Interruption) -> Result<WasiCtx, Failure> {
         let mut builder = WasiCtx::builder().inherit_stdio().interruption(interruption);
-        let name = self.argv0.clone().unwrap_or_else(|| self.module.clone().into_os_string());
+        let name = self.arg0.clone().unwrap_or_else(|| self.module.clone().into_os_string());
         builder = builder.arg(name).args(&self.args);
         for variable in &self.env {
             builder = match variable.split_once('=') {

@@ -181,6 +181,13 @@ impl Translator<'_> {
 
     /// Calls a function of the runtime.
     pub(super) fn builtin(&mut self, builtin: Builtin, args: &[Value]) -> Option<Value> {
+        let mut all = vec![self.vmctx];
+        all.extend_from_slice(args);
+        self.plain_builtin(builtin, &all)
+    }
+
+    /// Calls a function of the runtime with these arguments alone.
+    pub(super) fn plain_builtin(&mut self, builtin: Builtin, args: &[Value]) -> Option<Value> {
         let signature = match self.builtins.get(&(builtin as u8)) {
             Some(known) => *known,
             None => {
@@ -192,16 +199,16 @@ impl Translator<'_> {
         let table = self.fixed_word(at::BUILTINS);
         let fixed = self.fixed();
         let code = self.builder.ins().load(types::I64, fixed, table, builtin.offset());
-        let mut all = vec![self.vmctx];
-        all.extend_from_slice(args);
-        let call = self.builder.ins().call_indirect(signature, code, &all);
+        let call = self.builder.ins().call_indirect(signature, code, args);
         self.builder.inst_results(call).first().copied()
     }
 }
 
 pub(super) fn builtin_signature(builtin: Builtin) -> Signature {
     let mut signature = Signature::new(CallConv::SystemV);
-    signature.params.push(AbiParam::new(types::I64));
+    if builtin.takes_vmctx() {
+        signature.params.push(AbiParam::new(types::I64));
+    }
     signature.params.extend(builtin.params().iter().map(|ty| AbiParam::new(*ty)));
     signature.returns.extend(builtin.results().iter().map(|ty| AbiParam::new(*ty)));
     signature

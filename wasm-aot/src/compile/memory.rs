@@ -183,15 +183,30 @@ impl Translator<'_> {
 
     pub(super) fn memory_fill(&mut self, memory: u32) {
         let (place, byte, count) = self.pop3();
-        let (place, count, memory) = (self.widened(place), self.widened(count), self.number(memory));
-        self.checked_builtin(Builtin::MemoryFill, &[memory, place, byte, count], Trap::MemoryOutOfBounds);
+        let (place, count) = (self.widened(place), self.widened(count));
+        let to = self.range(memory, place, count);
+        self.plain_builtin(Builtin::Fill, &[to, byte, count]);
+    }
+
+    /// The address of a range whose bounds are compared: the whole of it is inside, or this traps.
+    fn range(&mut self, memory: u32, place: Value, count: Value) -> Value {
+        let end = match self.info.memories[memory as usize].wide {
+            true => self.builder.ins().uadd_overflow_trap(place, count, Trap::MemoryOutOfBounds.code()),
+            false => self.builder.ins().iadd(place, count),
+        };
+        let len = self.memory_len(memory);
+        let outside = self.builder.ins().icmp(IntCC::UnsignedGreaterThan, end, len);
+        self.trap_if(outside, Trap::MemoryOutOfBounds);
+        let base = self.memory_base(memory);
+        self.builder.ins().iadd(base, place)
     }
 
     pub(super) fn memory_copy(&mut self, to: u32, from: u32) {
         let (place, source, count) = self.pop3();
         let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
-        let (to, from) = (self.number(to), self.number(from));
-        self.checked_builtin(Builtin::MemoryCopy, &[to, place, from, source, count], Trap::MemoryOutOfBounds);
+        let from = self.range(from, source, count);
+        let to = self.range(to, place, count);
+        self.plain_builtin(Builtin::Copy, &[to, from, count]);
     }
 
     pub(super) fn memory_init(&mut self, segment: u32, memory: u32) {

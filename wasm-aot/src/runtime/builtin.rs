@@ -38,18 +38,14 @@ fn span(vmctx: *mut u8, memory: u32, at: u64, count: u64) -> Option<*mut u8> {
     (end <= len as u64).then(|| unsafe { base.add(at as usize) })
 }
 
-extern "C" fn memory_fill(vmctx: *mut u8, memory: u32, at: u64, byte: u32, count: u64) -> u32 {
-    let Some(to) = span(vmctx, memory, at, count) else { return 0 };
-    // SAFETY: (1) the range is inside of the memory.
+extern "C" fn fill(to: *mut u8, byte: u32, count: u64) {
+    // SAFETY: (1) machine code has compared the range with the memory's length.
     unsafe { std::ptr::write_bytes(to, byte as u8, count as usize) };
-    1
 }
 
-extern "C" fn memory_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> u32 {
-    let (Some(to), Some(from)) = (span(vmctx, to, at, count), span(vmctx, from, source, count)) else { return 0 };
-    // SAFETY: (1) both ranges are inside of their memories; they may overlap.
+extern "C" fn copy(to: *mut u8, from: *const u8, count: u64) {
+    // SAFETY: (1) machine code has compared both ranges with their memories' lengths; they may overlap.
     unsafe { std::ptr::copy(from, to, count as usize) };
-    1
 }
 
 extern "C" fn memory_init(vmctx: *mut u8, memory: u32, segment: u32, at: u64, source: u64, count: u64) -> u32 {
@@ -200,8 +196,8 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
     while i < table.len() {
         table[i] = match Builtin::ALL[i] {
             Builtin::MemoryGrow => memory_grow as *const u8,
-            Builtin::MemoryFill => memory_fill as *const u8,
-            Builtin::MemoryCopy => memory_copy as *const u8,
+            Builtin::Fill => fill as *const u8,
+            Builtin::Copy => copy as *const u8,
             Builtin::MemoryInit => memory_init as *const u8,
             Builtin::DataDrop => data_drop as *const u8,
             Builtin::TableGrow => table_grow as *const u8,

@@ -17,7 +17,7 @@ macro_rules! builtins {
             /// All of them, in the order of their numbers.
             pub(crate) const ALL: &[Self] = &[ $( Self::$name ),* ];
 
-            /// What it takes after the vmctx.
+            /// What it takes, after the vmctx where it takes that.
             pub(crate) fn params(self) -> &'static [Type] {
                 match self { $( Self::$name => &[ $($param),* ] ),* }
             }
@@ -33,10 +33,10 @@ macro_rules! builtins {
 builtins! {
     /// Memory, pages: the size before, or -1.
     MemoryGrow(I32, W) -> W;
-    /// Memory, place, byte, count: 1, or 0 if it is out of bounds.
-    MemoryFill(I32, W, I32, W) -> I32;
-    /// Destination, its place, source, its place, count: 1, or 0 if it is out of bounds.
-    MemoryCopy(I32, W, I32, W, W) -> I32;
+    /// Address, byte, count: fills bytes that were compared with the bounds.
+    Fill(W, I32, W);
+    /// Destination, source, count: copies bytes that were compared with the bounds.
+    Copy(W, W, W);
     /// Memory, segment, place, place in the segment, count: 1, or 0 if it is out of bounds.
     MemoryInit(I32, I32, W, W, W) -> I32;
     /// Segment.
@@ -66,6 +66,11 @@ builtins! {
 }
 
 impl Builtin {
+    /// Whether it is told the instance.
+    pub(crate) fn takes_vmctx(self) -> bool {
+        !matches!(self, Self::Fill | Self::Copy)
+    }
+
     /// Where its address is in the table.
     pub(crate) fn offset(self) -> i32 {
         self as i32 * 8

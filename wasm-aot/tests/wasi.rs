@@ -1,0 +1,287 @@
+//! Programs of several languages, from their source to their last byte of output.
+//!
+//! Each is compiled twice, for this machine and for WASI. Both run with the same arguments, environment and input, each in a directory
+//! of its own; then output, exit code and directory must be the same. Where a guest's world differs from the machine's (it has no
+//! sockets, it cannot leave its directory), what it should print stands here instead.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime};
+
+const INPUT: &str = "the first line\nand the second\nthe third, and\nno end";
+const ENVIRONMENT: [(&str, &str); 3] = [("NAME", "value"), ("EMPTY", ""), ("EQUALS", "a=b=c")];
+
+/// What a program left behind.
+#[derive(Debug, PartialEq, Eq)]
+struct Left {
+    output: String,
+    errors: String,
+    code: Option<i32>,
+    files: BTreeMap<PathBuf, Vec<u8>>,
+}
+
+/// A folder for what is compiled and for the directories of programs, gone when the test is over.
+struct Workshop(PathBuf);
+
+impl Workshop {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wasm-aot-programs-{}-{name}", std::process::id()));
+        fs::create_dir_all(path.join("guest")).unwrap();
+        fs::create_dir_all(path.join("native")).unwrap();
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Compiles for WASI.
+    fn guest(&self, source: &str) -> PathBuf {
+        let program = self.path("program.wasm");
+        let compiler = match extension(source) {
+            "c" => zig(&["cc", "--target=wasm32-wasi"]),
+            "cpp" => zig(&["c++", "--target=wasm32-wasi", "-fno-exceptions"]),
+            _ => rust(&["--target", "wasm32-wasip1"]),
+        };
+        compile(compiler, source, &program);
+        program
+    }
+
+    /// Compiles for this machine.
+    fn native(&self, source: &str) -> PathBuf {
+        let program = self.path("program");
+        let compiler = match extension(source) {
+            "c" => Command::new("cc"),
+            "cpp" => Command::new("c++"),
+            _ => rust(&[]),
+        };
+        compile(compiler, source, &program);
+        program
+    }
+
+    /// Runs what was compiled for WASI.
+    fn run_guest(&self, program: &Path, arguments: &[&str], input: &str) -> Left {
+        let directory = self.path("guest");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+        command.arg("run").arg("--no-cache");
+        command.arg("--dir").arg(format!("{}::/", directory.display()));
+        for (name, value) in ENVIRONMENT {
+            command.arg("--env").arg(format!("{name}={value}"));
+        }
+        command.arg(program).args(arguments);
+        run(command, &directory, input)
+    }
+
+    /// Runs what was compiled for this machine.
+    fn run_native(&self, program: &Path, arguments: &[&str], input: &str) -> Left {
+        let directory = self.path("native");
+        let mut command = Command::new(program);
+        command.env_clear().envs(ENVIRONMENT).args(arguments).current_dir(&directory);
+        run(command, &directory, input)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn extension(source: &str) -> &str {
+    Path::new(source).extension().and_then(OsStr::to_str).unwrap()
+}
+
+/// The compiler of C and C++ for WASI that comes as a Python package.
+fn zig(arguments: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(["-m", "ziglang"]).args(arguments);
+    command
+}
+
+fn rust(arguments: &[&str]) -> Command {
+    let mut command = Command::new("rustc");
+    command.args(["--edition", "2024"]).args(arguments);
+    command
+}
+
+fn compile(mut compiler: Command, source: &str, program: &Path) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasi").join(source);
+    let output = compiler.arg("-O").arg("-o").arg(program).arg(source).output().unwrap();
+    assert!(output.status.success(), "{compiler:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Whether programs can be compiled for WASI: once looked, the answer holds for all tests.
+fn compilers() -> bool {
+    static FOUND: OnceLock<Option<String>> = OnceLock::new();
+    let missing = FOUND.get_or_init(|| {
+        let works = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        if !works(zig(&["version"]).stderr(Stdio::null())) {
+            return Some("ziglang (pip install ziglang)".to_owned());
+        }
+        let library = Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip1"]).output();
+        let found = library.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists());
+        (!found).then(|| "the library of Rust for WASI (rustup target add wasm32-wasip1)".to_owned())
+    });
+    if let Some(missing) = missing {
+        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{missing} is missing: run scripts/test, which installs it");
+        println!("SKIPPED: {missing} is missing");
+    }
+    missing.is_none()
+}
+
+fn run(mut command: Command, directory: &Path, input: &str) -> Left {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A program need not read what it is given.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Left { output: text(stdout), errors: text(stderr), code: status.code(), files: files(directory, directory) }
+}
+
+/// All files beneath a directory, and what they hold.
+fn files(root: &Path, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.strip_prefix(root).unwrap().to_owned();
+        match fs::symlink_metadata(&path).unwrap().file_type() {
+            kind if kind.is_dir() => found.extend(files(root, &path)),
+            kind if kind.is_symlink() => {
+                drop(found.insert(name, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()))
+            }
+            _ => drop(found.insert(name, fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+/// A program does the same here as on this machine.
+fn same(source: &str, arguments: &[&str]) {
+    if !compilers() {
+        return;
+    }
+    let workshop = Workshop::new(&source.replace('.', "-"));
+    let guest = workshop.run_guest(&workshop.guest(source), arguments, INPUT);
+    let native = workshop.run_native(&workshop.native(source), arguments, INPUT);
+    assert_eq!(guest, native, "{source} {arguments:?}");
+    assert!(!guest.output.is_empty(), "{source} says nothing");
+}
+
+#[test]
+fn streams_of_c_are_read_written_and_sought() {
+    same("streams.c", &[]);
+}
+
+#[test]
+fn directories_are_made_listed_and_removed() {
+    same("directories.c", &[]);
+}
+
+#[test]
+fn descriptors_keep_their_places_and_flags() {
+    same("descriptors.c", &[]);
+}
+
+#[test]
+fn arguments_environment_and_exit_code_are_passed() {
+    same("arguments.c", &["42", "two words", "", "--dir", "Käse"]);
+}
+
+#[test]
+fn clocks_go_and_sleepers_wake() {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    same("times.c", &[&now.to_string()]);
+}
+
+#[test]
+fn input_and_output_are_waited_for() {
+    same("waiting.c", &[]);
+}
+
+#[test]
+fn the_library_of_cpp_works() {
+    same("words.cpp", &["one"]);
+}
+
+#[test]
+fn the_library_of_rust_works() {
+    same("library.rs", &["one", "two three"]);
+}
+
+#[test]
+fn programs_end_in_every_way() {
+    if !compilers() {
+        return;
+    }
+    let workshop = Workshop::new("ending");
+    let (guest, native) = (workshop.guest("ending.c"), workshop.native("ending.c"));
+    for (way, code) in [("return", "0"), ("return", "7"), ("exit", "99"), ("exit", "255"), ("_Exit", "3")] {
+        let ended = workshop.run_guest(&guest, &[way, code], "");
+        assert_eq!(ended, workshop.run_native(&native, &[way, code], ""), "{way} {code}");
+        assert_eq!(ended.code, Some(code.parse().unwrap()));
+    }
+    let given_up = workshop.run_guest(&guest, &["abort", "0"], "");
+    assert_eq!((given_up.output.as_str(), given_up.code), ("ending by abort\n", Some(134)));
+    assert!(given_up.errors.contains("unreachable"), "{}", given_up.errors);
+}
+
+#[test]
+fn sockets_are_refused() {
+    if !compilers() {
+        return;
+    }
+    let workshop = Workshop::new("sockets");
+    let left = workshop.run_guest(&workshop.guest("sockets.c"), &[], "");
+    let refused = "shutdown -1 Not a socket\nsend -1 Not a socket\nrecv -1 Not a socket\nclosed -1 Bad file descriptor\n";
+    assert_eq!((left.output.as_str(), left.errors.as_str(), left.code), (refused, "", Some(0)));
+}
+
+#[test]
+fn no_program_leaves_its_directory() {
+    if !compilers() {
+        return;
+    }
+    let workshop = Workshop::new("escapes");
+    let guest = workshop.path("guest");
+    fs::write(workshop.path("secret"), "secret").unwrap();
+    fs::write(guest.join("file"), "inside\n").unwrap();
+    fs::create_dir(guest.join("dir")).unwrap();
+    let secret = workshop.path("secret");
+    let links =
+        [("up", ".."), ("to_secret", "../secret"), ("root", "/"), ("proc", "/proc"), ("twice", "up"), ("dir/up", "../..")];
+    for (name, target) in links {
+        symlink(target, guest.join(name)).unwrap();
+    }
+    symlink(&secret, guest.join("absolute")).unwrap();
+    let before = files(&guest, &guest);
+    let left = workshop.run_guest(&workshop.guest("escapes.c"), &[], "");
+    assert_eq!((left.output.as_str(), left.errors.as_str(), left.code), ("0 ways out\ninside: inside\n", "", Some(0)));
+    assert_eq!(left.files, before);
+    assert_eq!(fs::read(secret).unwrap(), b"secret");
+    assert_eq!(fs::read_dir(&workshop.0).unwrap().count(), 4, "guest, native, program and secret");
+}
+
+#[test]
+fn a_program_that_waits_is_stopped_in_time() {
+    if !compilers() {
+        return;
+    }
+    let workshop = Workshop::new("stopped");
+    let program = workshop.guest("waiting.c");
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+    command.args(["run", "--no-cache", "--timeout", "300ms"]).arg(program);
+    // Its input stays open, and nothing comes.
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let stdin = child.stdin.take();
+    let status = child.wait().unwrap();
+    drop(stdin);
+    assert_eq!(status.code(), Some(124));
+    assert!(start.elapsed() < Duration::from_secs(9), "before the program itself would have gone on");
+}
