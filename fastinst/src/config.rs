@@ -1,5 +1,6 @@
 //! What the environment asks for: every key that begins with `FASTINST_`.
 
+use crate::format::Format;
 use profiler::Policy;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,25 +27,6 @@ pub struct Config {
     pub signal: i32,
     /// `FASTINST_ENABLED`: whether probes are armed at the beginning.
     pub enabled: bool,
-}
-
-/// What a profile is written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// The profile itself, for `fastinst report`.
-    Profile,
-    /// A table for people.
-    Table,
-    /// For programs.
-    Json,
-    /// For spreadsheets.
-    Csv,
-    /// For flame graphs.
-    Folded,
-    /// For `pprof`.
-    Pprof,
-    /// As `gprof` prints it.
-    Gprof,
 }
 
 /// What is wrong with the environment.
@@ -85,23 +67,6 @@ impl Default for Config {
             signal: libc::SIGUSR2,
             enabled: true,
         }
-    }
-}
-
-impl std::str::FromStr for Format {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Ok(match name {
-            "profile" => Self::Profile,
-            "table" => Self::Table,
-            "json" => Self::Json,
-            "csv" => Self::Csv,
-            "folded" => Self::Folded,
-            "pprof" => Self::Pprof,
-            "gprof" => Self::Gprof,
-            _ => return Err(()),
-        })
     }
 }
 
@@ -148,7 +113,7 @@ impl Config {
             "FASTINST_OUTPUT" => self.output = PathBuf::from(value),
             "FASTINST_FORMAT" => {
                 let expected = "profile, table, json, csv, folded, pprof or gprof";
-                self.format = value.parse().map_err(|()| wrong("FASTINST_FORMAT", expected))?;
+                self.format = value.parse().map_err(|_| wrong("FASTINST_FORMAT", expected))?;
             }
             "FASTINST_INCLUDE" => self.include = list(value),
             "FASTINST_EXCLUDE" => self.exclude = list(value),

@@ -24,6 +24,7 @@ pub mod api;
 pub mod capi;
 pub mod config;
 pub mod discovery;
+pub mod format;
 pub mod lines;
 mod names;
 mod output;

@@ -1,11 +1,13 @@
 //! Output: what a profile says besides figures, and where it is written.
 
-use crate::config::{Config, Format};
+use crate::config::Config;
+use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
 use crate::runtime::plant::Garden;
 use profiler::{Clock, Module, Profile, Spent, TableOptions};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::CodeAddr;
 use wordpatch::os::replace::Replacement;
@@ -122,22 +124,30 @@ fn notes(garden: &Garden, facts: &Facts) -> Vec<String> {
     notes
 }
 
+/// Whether a profile is being written, and nothing else left to be done for it.
+static AT_DISK: AtomicBool = AtomicBool::new(false);
+
+/// Whether whoever writes the profile waits for nothing but the kernel.
+pub(crate) fn is_at_disk() -> bool {
+    AT_DISK.load(Relaxed)
+}
+
+/// In a forked child: whoever was writing is in the parent.
+pub(crate) fn forget() {
+    AT_DISK.store(false, Relaxed);
+}
+
 /// Writes the profile, in the format that the configuration asks for.
 pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result<(), OutputError> {
     let bytes = match config.format {
-        Format::Profile => {
-            let mut bytes = Vec::new();
-            profile.to_file(&mut bytes).map_err(|error| OutputError { path: path.clone(), error })?;
-            bytes
-        }
-        Format::Table => profile.table(&TableOptions::default()).into_bytes(),
-        Format::Json => profile.fitting(|profile| profile.json().into_bytes()),
-        Format::Csv => profile.csv().into_bytes(),
-        Format::Folded => profile.folded().into_bytes(),
-        Format::Pprof => profile.pprof(),
-        Format::Gprof => profile.gprof().into_bytes(),
+        // No run is so long that its file is large.
+        Format::Json => Ok(profile.fitting(|profile| profile.json().into_bytes())),
+        format => format.bytes(profile, &TableOptions::default()),
     };
+    let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
+    AT_DISK.store(true, Relaxed);
     let written = if is_stream(&path) { std::fs::write(&path, &bytes) } else { replace(&path, &bytes) };
+    AT_DISK.store(false, Relaxed);
     written.map_err(|error| OutputError { path, error })
 }
 

@@ -2,7 +2,8 @@
 
 use super::Failure;
 use super::report::{Shape, read, show};
-use super::run::{FormatName, library};
+use super::run::library;
+use fastinst::format::Format;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -58,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let terminal = io::stdout().is_terminal();
     let shape = Shape { width: Shape::width(terminal), color: terminal, ..Shape::default() };
     writeln!(out, "3. What it tells:\n")?;
-    out.write_all(&show(&read(&profile)?, FormatName::Table, &shape)?)?;
+    out.write_all(&show(&read(&profile)?, Format::Table, &shape)?)?;
     writeln!(out, "{}", next_steps(&folder))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,9 @@
 //! `fastinst report`: profiles that were kept, in any format; several are added up.
 
-use super::run::FormatName;
+use super::run::format;
 use super::{Failure, write_file};
 use clap::ValueEnum;
+use fastinst::format::Format;
 use fastinst::lines;
 use fastinst::symbols::demangled;
 use profiler::{Profile, TableOptions};
@@ -23,8 +24,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
     /// What to print
-    #[arg(long, value_name = "FORMAT", default_value = "table")]
-    format: FormatName,
+    #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = format())]
+    format: Format,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -98,7 +99,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let profile = if let [profile] = &profiles[..] { profile.clone() } else { Profile::merge(&profiles) };
     let terminal = args.output.is_none() && io::stdout().is_terminal();
     let shape = Shape { sort: args.sort, rows: args.rows, width: Shape::width(terminal), color: terminal };
-    let text = show(&profile, if args.json { FormatName::Json } else { args.format }, &shape)?;
+    let text = show(&profile, if args.json { Format::Json } else { args.format }, &shape)?;
     match &args.output {
         Some(path) => write_file(path, &text)?,
         None => io::stdout().write_all(&text)?,
@@ -117,9 +118,9 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Failure> {
 }
 
 /// A profile in a format.
-pub(crate) fn show(profile: &Profile, format: FormatName, shape: &Shape) -> Result<Vec<u8>, Failure> {
+pub(crate) fn show(profile: &Profile, format: Format, shape: &Shape) -> Result<Vec<u8>, Failure> {
     let mut profile = profile.clone();
-    if !matches!(format, FormatName::Profile | FormatName::Csv) {
+    if !matches!(format, Format::Profile | Format::Csv) {
         lines::find(&mut profile);
     }
     let sort = match shape.sort {
@@ -132,17 +133,5 @@ pub(crate) fn show(profile: &Profile, format: FormatName, shape: &Shape) -> Resu
         Sort::Name => profiler::Sort::Name,
     };
     let options = TableOptions { width: shape.width, sort, rows: shape.rows, color: shape.color };
-    Ok(match format {
-        FormatName::Profile => {
-            let mut bytes = Vec::new();
-            profile.to_file(&mut bytes)?;
-            bytes
-        }
-        FormatName::Table => profile.table(&options).into_bytes(),
-        FormatName::Json => profile.json().into_bytes(),
-        FormatName::Csv => profile.csv().into_bytes(),
-        FormatName::Folded => profile.folded().into_bytes(),
-        FormatName::Pprof => profile.pprof(),
-        FormatName::Gprof => profile.gprof().into_bytes(),
-    })
+    Ok(format.bytes(&profile, &options)?)
 }

@@ -5,8 +5,9 @@
 
 use super::report::{Shape, show};
 use super::{Failure, write_file};
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use fastinst::discovery::Module;
+use fastinst::format::Format;
 use profiler::{Policy, Profile};
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal, Write};
@@ -40,8 +41,8 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// What to write [default: a table; with -o the profile, for `fastinst report`]
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<FormatName>,
+    #[arg(long, value_name = "FORMAT", value_parser = format())]
+    format: Option<Format>,
     /// Write a snapshot this often while the program runs: it survives abort and kill
     #[arg(long, value_name = "TIME")]
     interval: Option<String>,
@@ -66,23 +67,10 @@ Examples:
 
 Times are wall-clock times of single calls, callees included. Figures with ~ are estimates.";
 
-/// The formats that a profile can be written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FormatName {
-    /// The profile itself, for `fastinst report` and `fastinst diff`
-    Profile,
-    /// A table for people
-    Table,
-    /// For programs
-    Json,
-    /// For spreadsheets
-    Csv,
-    /// For flame graphs
-    Folded,
-    /// For pprof
-    Pprof,
-    /// As gprof prints it
-    Gprof,
+/// A format, by its name.
+pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
+    let names = Format::ALL.map(|format| PossibleValue::new(format.name()).help(format.purpose()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Format>())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -112,7 +100,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 
 fn finish(args: &Args, profiles: &[Profile]) -> Result<(), Failure> {
     let profile = Profile::merge(profiles);
-    let default = if args.output.is_some() { FormatName::Profile } else { FormatName::Table };
+    let default = if args.output.is_some() { Format::Profile } else { Format::Table };
     let terminal = args.output.is_none() && io::stderr().is_terminal();
     let shape = Shape { rows: args.rows, color: terminal, width: Shape::width(terminal), ..Shape::default() };
     let text = show(&profile, args.format.unwrap_or(default), &shape)?;

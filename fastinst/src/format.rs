@@ -1,0 +1,102 @@
+//! Formats: what a profile is written as. One list, for the environment and for the command.
+
+use profiler::{Profile, TableOptions};
+use std::fmt;
+use std::str::FromStr;
+
+/// What a profile is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The profile itself, for `fastinst report` and `fastinst diff`.
+    Profile,
+    /// A table for people.
+    Table,
+    /// For programs.
+    Json,
+    /// For spreadsheets.
+    Csv,
+    /// For flame graphs.
+    Folded,
+    /// For `pprof`.
+    Pprof,
+    /// As `gprof` prints it.
+    Gprof,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Self; 7] = [Self::Profile, Self::Table, Self::Json, Self::Csv, Self::Folded, Self::Pprof, Self::Gprof];
+
+    /// What it is called, and what it is for.
+    const fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Profile => ("profile", "The profile itself, for fastinst report and fastinst diff"),
+            Self::Table => ("table", "A table for people"),
+            Self::Json => ("json", "For programs"),
+            Self::Csv => ("csv", "For spreadsheets"),
+            Self::Folded => ("folded", "For flame graphs"),
+            Self::Pprof => ("pprof", "For pprof"),
+            Self::Gprof => ("gprof", "As gprof prints it"),
+        }
+    }
+
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
+        self.words().0
+    }
+
+    /// What it is for.
+    pub const fn purpose(self) -> &'static str {
+        self.words().1
+    }
+
+    /// A profile in this format.
+    pub fn bytes(self, profile: &Profile, table: &TableOptions) -> std::io::Result<Vec<u8>> {
+        Ok(match self {
+            Self::Profile => {
+                let mut bytes = Vec::new();
+                profile.to_file(&mut bytes)?;
+                bytes
+            }
+            Self::Table => profile.table(table).into_bytes(),
+            Self::Json => profile.json().into_bytes(),
+            Self::Csv => profile.csv().into_bytes(),
+            Self::Folded => profile.folded().into_bytes(),
+            Self::Pprof => profile.pprof(),
+            Self::Gprof => profile.gprof().into_bytes(),
+        })
+    }
+}
+
+/// A name that no format has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no format: the formats are profile, table, json, csv, folded, pprof and gprof")]
+pub struct NoFormat(pub String);
+
+impl FromStr for Format {
+    type Err = NoFormat;
+
+    fn from_str(name: &str) -> Result<Self, NoFormat> {
+        Self::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| NoFormat(name.to_owned()))
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_is_known_by_its_name_and_named_where_one_is_not_known() {
+        let complaint = "yaml".parse::<Format>().unwrap_err().to_string();
+        for format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+            assert!(complaint.contains(format.name()), "{complaint}");
+        }
+    }
+}
