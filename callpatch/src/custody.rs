@@ -169,6 +169,11 @@ impl Custody {
         Self(AtomicU32::new(Word::new(state).0))
     }
 
+    /// Of a probe that nobody knows yet, in memory that is there already: as [`new`](Self::new).
+    pub fn settle(&self, state: State) {
+        self.0.store(Word::new(state).0, Ordering::SeqCst);
+    }
+
     /// What the probe shall be.
     #[inline]
     pub fn state(&self) -> State {

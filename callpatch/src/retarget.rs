@@ -138,6 +138,9 @@ impl<'site> Retarget<'site> {
     }
 
     fn require_distinct(&self) -> Result<(), RetargetError> {
+        if self.edits.is_sorted_by(|a, b| a.site.address() < b.site.address()) {
+            return Ok(());
+        }
         let mut seen = HashSet::with_capacity(self.edits.len());
         match self.edits.iter().map(|edit| edit.site.address()).find(|&address| !seen.insert(address)) {
             None => Ok(()),

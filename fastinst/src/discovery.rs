@@ -25,6 +25,7 @@ use crate::probe::Kind;
 use callpatch::x86::{self, Transfer};
 use callpatch::{ConditionalJump, Destination, Form, Role};
 use std::path::PathBuf;
+use walk::Walker;
 use wordpatch::CodeAddr;
 
 /// Why a module's sites cannot be found.
@@ -106,6 +107,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
         let base = CodeAddr::new(module.bias.wrapping_add(segment.address as usize));
         scan::candidates(segment.bytes, base, &discovery.hooks, &mut candidates);
     }
+    let mut walkers: Vec<Walker<'_>> = segments.iter().map(|segment| Walker::new(segment, module.bias)).collect();
     // Three runs, each sorted.
     candidates.sort_by_key(|candidate| candidate.address);
     discovery.sites.reserve(candidates.len());
@@ -117,8 +119,10 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
         let count = rest.partition_point(|candidate| candidate.address < end);
         let (here, others) = rest.split_at(count.max(1));
         rest = others;
-        let code = image::from(&segments, start.get().wrapping_sub(module.bias) as u64);
-        walk::prove(start, code, here, &mut discovery);
+        match walkers.iter_mut().find(|walker| walker.reaches(start)) {
+            Some(walker) => walker.prove(start, here, &mut discovery),
+            None => discovery.refused.extend(here.iter().map(|candidate| candidate.address)),
+        }
         discovery.functions += 1;
     }
     Ok(discovery)

@@ -262,13 +262,6 @@ impl<'b> Image<'b> {
     }
 }
 
-/// Code from an address on.
-pub(super) fn from<'b>(segments: &[Code<'b>], address: u64) -> &'b [u8] {
-    let offset = |code: &Code<'_>| address.checked_sub(code.address).map(|offset| offset as usize);
-    let found = segments.iter().find_map(|code| code.bytes.get(offset(code)?..).filter(|rest| !rest.is_empty()));
-    found.unwrap_or_default()
-}
-
 /// A table of names. Each is looked at when it is asked for: a table may hold ten thousands.
 #[derive(Clone, Copy, Debug, Default)]
 struct Strings<'b>(&'b [u8]);

@@ -3,10 +3,12 @@
 //! On the way it follows what registers hold that were loaded with an address: so it believes to know which function a site tells its
 //! hook. It is a belief, since another way may lead to the site with another value; hooks compare it with what they are told.
 
+use super::image::Code as Segment;
 use super::scan::Candidate;
 use super::{Discovery, site};
 use callpatch::x86::Transfer;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use std::ops::Range;
 use wordpatch::CodeAddr;
 
 /// Functions are not longer; where no beginning is known a walk ends somewhere.
@@ -27,16 +29,42 @@ pub(super) fn end_of(starts: &[u64], address: CodeAddr, bias: usize) -> CodeAddr
     end.map_or(CodeAddr::new(usize::MAX), |end| CodeAddr::new(bias.wrapping_add(end as usize)))
 }
 
-/// Proves the candidates of one function.
-pub(super) fn prove(start: CodeAddr, code: &[u8], candidates: &[Candidate], found: &mut Discovery) {
-    let Some(last) = candidates.last() else { return };
-    let len = (last.address.distance_from(start) as usize).saturating_add(16).min(code.len()).min(LONGEST);
-    let mut decoder = Decoder::with_ip(64, &code[..len], start.get() as u64, DecoderOptions::NONE);
+/// A decoder for a whole segment: to make one takes longer than to decode a small function.
+pub(super) struct Walker<'b> {
+    span: Range<CodeAddr>,
+    decoder: Decoder<'b>,
+}
+
+impl<'b> Walker<'b> {
+    pub(super) fn new(segment: &Segment<'b>, bias: usize) -> Self {
+        let start = CodeAddr::new(bias.wrapping_add(segment.address as usize));
+        let decoder = Decoder::with_ip(64, segment.bytes, start.get() as u64, DecoderOptions::NONE);
+        Self { span: start..start.offset(segment.bytes.len() as isize), decoder }
+    }
+
+    pub(super) fn reaches(&self, address: CodeAddr) -> bool {
+        self.span.contains(&address)
+    }
+
+    /// Proves the candidates of the function that begins at `start`, which it reaches.
+    pub(super) fn prove(&mut self, start: CodeAddr, candidates: &[Candidate], found: &mut Discovery) {
+        let offset = start.distance_from(self.span.start) as usize;
+        if self.decoder.set_position(offset).is_ok() {
+            self.decoder.set_ip(start.get() as u64);
+            prove(&mut self.decoder, start, candidates, found);
+        }
+    }
+}
+
+fn prove(decoder: &mut Decoder<'_>, start: CodeAddr, candidates: &[Candidate], found: &mut Discovery) {
     let mut registers = Registers::default();
     let mut open = candidates.iter().peekable();
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         let at = CodeAddr::new(decoder.ip() as usize);
+        if at.distance_from(start) as usize > LONGEST {
+            break;
+        }
         // Passed over by decoding: it is part of another instruction.
         while let Some(passed) = open.next_if(|candidate| candidate.address < at) {
             found.refused.push(passed.address);

@@ -43,6 +43,9 @@ pub(crate) fn call() {
     wake(&CALLS);
 }
 
+/// How long the disk may take, when many want it.
+const DISK: Duration = Duration::from_secs(20);
+
 /// How long the agent's thread has to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
@@ -51,14 +54,16 @@ pub(crate) fn is_there() -> bool {
     THREAD.load(Relaxed) != 0
 }
 
-/// Has the profile written, and waits for it. Returns whether it was.
+/// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that may wait for us, when we are in a
+/// signal handler that has interrupted who knows what; once it only waits for the disk, it waits for nobody else.
 pub(crate) fn write_now(patience: Duration) -> bool {
     if !is_there() || current() == Tid(THREAD.load(Relaxed) as i32) {
         return false;
     }
     let wish = WISHES.ask();
     call();
-    await_until(patience, || WISHES.is_answered(wish))
+    let is_written = || WISHES.is_answered(wish);
+    await_until(patience, is_written) || (output::is_at_disk() && await_until(DISK, is_written))
 }
 
 /// Has the profile written some time soon. Usable in a signal handler.

@@ -13,6 +13,7 @@ use super::plant::{self, Garden};
 use super::{arrivals, functions};
 use super::{modes, sites, threads};
 use crate::config::Config;
+use crate::output;
 use crate::selection::Selector;
 use profiler::Clock;
 use std::ffi::{CStr, OsStr};
@@ -423,6 +424,7 @@ extern "C" fn in_child() {
     IMAGE.store(0, Relaxed);
     agent::forget();
     arrivals::forget();
+    output::forget();
     ASIDE.store(std::ptr::null_mut(), Release);
     threads::forget_all();
     for id in functions::all() {

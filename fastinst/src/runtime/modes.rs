@@ -66,9 +66,7 @@ pub(crate) fn mode_counts(function: &Function) -> bool {
 pub(crate) fn begin(id: Id, address: u64) {
     let function = id.function();
     function.rest.store(REST_COUNT, Relaxed);
-    let nothing = |_| Ok::<(), SetError>(());
-    let _ = function.custody.act(Act::Enable, nothing);
-    let _ = function.custody.act(Act::Retire(function.custody.term()), nothing);
+    function.custody.settle(State::Retired);
     // Last: it says that the agent may give it a mode.
     function.address.store(address, Release);
 }

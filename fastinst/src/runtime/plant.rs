@@ -158,6 +158,7 @@ impl Garden {
         // A trampoline, and two slots.
         let room = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16;
         islands.expect(found.sites.iter().map(room).sum());
+        functions::expect(found.functions);
         for pages in runs(&found.sites) {
             // SAFETY: as for adopting, below.
             #[allow(unsafe_code)]
