@@ -76,6 +76,7 @@ pub struct WasiCtxBuilder {
     clock: Clock,
     randomness: Randomness,
     interruption: Option<Interruption>,
+    descriptors: Option<u32>,
     lookup: Option<Lookup>,
 }
 
@@ -165,6 +166,14 @@ impl WasiCtxBuilder {
         self
     }
 
+    /// How many descriptors the program may have open at a time, beyond its streams and directories. Without it, as many as the host's
+    /// process has left, which then has none itself.
+    #[must_use]
+    pub fn max_descriptors(mut self, limit: u32) -> Self {
+        self.descriptors = Some(limit);
+        self
+    }
+
     /// Looks names up in one of the two ways, whatever the kernel offers.
     #[cfg(test)]
     #[must_use]
@@ -179,7 +188,8 @@ impl WasiCtxBuilder {
     ///
     /// A directory cannot be opened, a string cannot be passed, or a stream cannot be shared.
     pub fn build(self) -> Result<WasiCtx, BuildError> {
-        let mut table = Table::default();
+        let given = 3 + self.directories.len() as u32;
+        let mut table = Table::with_limit(self.descriptors.map(|limit| limit.saturating_add(given)));
         let mut open = |entry| table.insert(entry).expect("the first numbers of an empty table are free");
         open(input(self.stdin)?);
         open(output(self.stdout, "standard output", io::stdout().as_fd())?);

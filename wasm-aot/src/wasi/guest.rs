@@ -40,8 +40,9 @@ impl<'a> Guest<'a> {
 
     /// Where a span of the guest lies in the host, if all of it is memory.
     pub(crate) fn span(&self, address: u32, len: u32) -> Result<*mut u8, Errno> {
+        // Addresses have 32 bits, also where a memory is larger: then the rest of it is out of reach.
         let end = u64::from(address) + u64::from(len);
-        if end > self.len as u64 {
+        if end > self.len.min(1 << 32) as u64 {
             return Err(Errno::FAULT);
         }
         // SAFETY: address + len <= self.len, and base..base + self.len is one mapping (`new`).
@@ -128,6 +129,26 @@ mod tests {
         guest.write_u64(3, 0x1122_3344_5566_7788).unwrap();
         assert_eq!(guest.array(3), Ok(0x1122_3344_5566_7788u64.to_le_bytes()));
         assert_eq!(guest.write_u64(9, 1), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn the_last_of_four_gigabytes_is_in_reach_and_what_follows_is_not() {
+        let len = (1 << 32) + 65536;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping of nobody else's, unmapped below.
+        let base = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            println!("SKIPPED: no room for four gigabytes");
+            return;
+        }
+        // SAFETY: the mapping is `len` bytes long and lives until it is unmapped below.
+        let guest = unsafe { Guest::new(base.cast(), len) };
+        guest.write(u32::MAX, &[7]).unwrap();
+        assert_eq!(guest.array(u32::MAX - 1), Ok([0, 7]));
+        assert_eq!(guest.write(u32::MAX, &[7, 7]), Err(Errno::FAULT));
+        assert_eq!(guest.span(u32::MAX, u32::MAX), Err(Errno::FAULT));
+        // SAFETY: as mapped above; `guest` is not used any more.
+        unsafe { libc::munmap(base, len) };
     }
 
     #[test]

@@ -70,7 +70,8 @@ impl Room<'_> {
     fn put(&mut self, bytes: &[u8]) -> Result<(), Errno> {
         let fitting = bytes.len().min(self.left as usize);
         self.memory.write(self.at, &bytes[..fitting])?;
-        self.at += fitting as u32;
+        // At the very end of four gigabytes it comes round to zero, where nothing is left to be put.
+        self.at = self.at.wrapping_add(fitting as u32);
         self.left -= fitting as u32;
         Ok(())
     }

@@ -13,16 +13,26 @@ use std::collections::BTreeSet;
 pub(crate) struct Table {
     entries: Vec<Option<Entry>>,
     free: BTreeSet<u32>,
+    /// How many may be open at a time, if that is limited.
+    limit: Option<u32>,
 }
 
 impl Table {
+    /// A table of which no more than `limit` numbers are taken at a time.
+    pub(crate) fn with_limit(limit: Option<u32>) -> Self {
+        Self { limit, ..Self::default() }
+    }
+
     /// Gives an entry the lowest free number.
     pub(crate) fn insert(&mut self, entry: Entry) -> Result<u32, Errno> {
         if let Some(fd) = self.free.pop_first() {
             self.entries[fd as usize] = Some(entry);
             return Ok(fd);
         }
-        let fd = u32::try_from(self.entries.len()).map_err(|_| Errno::NFILE)?;
+        let fd = u32::try_from(self.entries.len()).map_err(|_| Errno::MFILE)?;
+        if self.limit.is_some_and(|limit| fd >= limit) {
+            return Err(Errno::MFILE);
+        }
         self.entries.push(Some(entry));
         Ok(fd)
     }

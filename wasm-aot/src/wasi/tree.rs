@@ -600,6 +600,17 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_open_than_the_host_allows() {
+        let limited = |builder: super::super::WasiCtxBuilder| builder.max_descriptors(2);
+        let mut world = World::rooted_with(Lookup::Kernel, Permissions::ReadWrite, limited);
+        let first = world.open("file", CREAT).unwrap();
+        world.open("file", 0).unwrap();
+        assert_eq!(world.open("file", 0), Err(Errno::MFILE));
+        world.close(first).unwrap();
+        assert_eq!(world.open("file", 0), Ok(first));
+    }
+
+    #[test]
     fn files_live_on_without_their_names() {
         both_ways(|mut world| {
             let fd = world.open("file", CREAT).unwrap();
