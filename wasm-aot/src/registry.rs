@@ -16,9 +16,12 @@ pub struct TypeId(pub(crate) u32);
 /// A group as it is compared: references within it have this bit and count from its start.
 const WITHIN: u32 = 1 << 31;
 
+/// A type, and what distinguishes it from a function of that type.
+type Declared = (FuncType, String);
+
 #[derive(Default)]
 struct Registry {
-    groups: HashMap<Vec<FuncType>, TypeId>,
+    groups: HashMap<Vec<Declared>, TypeId>,
     types: Vec<FuncType>,
 }
 
@@ -34,8 +37,8 @@ pub(crate) fn register(info: &ModuleInfo) -> Vec<TypeId> {
             true => ids[index as usize].0,
             false => WITHIN | (index - group.start),
         };
-        let key: Vec<FuncType> =
-            info.types[group.start as usize..group.end as usize].iter().map(|ty| ty.renamed(&name)).collect();
+        let members = group.start as usize..group.end as usize;
+        let key: Vec<Declared> = members.map(|index| (info.types[index].renamed(&name), info.kinds[index].clone())).collect();
         let first = registry.group(key);
         ids.extend((0..group.len() as u32).map(|i| TypeId(first.0 + i)));
     }
@@ -44,7 +47,7 @@ pub(crate) fn register(info: &ModuleInfo) -> Vec<TypeId> {
 
 /// The number of a type whose concrete types are numbers already.
 pub(crate) fn number(ty: &FuncType) -> TypeId {
-    let key = vec![ty.clone()];
+    let key = vec![(ty.clone(), String::new())];
     if let Some(id) = REGISTRY.read().groups.get(&key) {
         return *id;
     }
@@ -57,13 +60,13 @@ pub(crate) fn look_up(id: TypeId) -> FuncType {
 }
 
 impl Registry {
-    fn group(&mut self, key: Vec<FuncType>) -> TypeId {
+    fn group(&mut self, key: Vec<Declared>) -> TypeId {
         if let Some(id) = self.groups.get(&key) {
             return *id;
         }
         let first = self.types.len() as u32;
         let absolute = |index: u32| if index & WITHIN != 0 { first + (index & !WITHIN) } else { index };
-        self.types.extend(key.iter().map(|ty| ty.renamed(&absolute)));
+        self.types.extend(key.iter().map(|(ty, _)| ty.renamed(&absolute)));
         self.groups.insert(key, TypeId(first));
         TypeId(first)
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -274,19 +274,38 @@ fn no_program_leaves_its_directory() {
     assert_eq!(fs::read_dir(&workshop.0).unwrap().count(), 4, "guest, native, program and secret");
 }
 
-#[test]
-fn a_program_that_waits_is_stopped_in_time() {
-    if !compilers() {
-        return;
-    }
-    let workshop = Workshop::new("stopped");
-    let program = workshop.guest("waiting.c");
+/// Starts a program that waits for input which does not come, and lets `stop` end it once it is about to wait.
+fn stopped(name: &str, options: &[&str], stop: impl FnOnce(u32)) -> Output {
+    let workshop = Workshop::new(name);
     let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
-    command.args(["run", "--no-cache", "--timeout", "300ms"]).arg(program);
-    // Its input stays open, and nothing comes.
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    command.args(["run", "--no-cache"]).args(options).arg(workshop.guest("waiting.c"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let stdin = child.stdin.take();
-    let status = child.wait().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "output 1 ready 1\n");
+    stop(child.id());
+    let output = child.wait_with_output().unwrap();
     drop(stdin);
-    assert_eq!(status.code(), Some(124));
+    output
+}
+
+#[test]
+fn a_program_that_waits_is_stopped_when_its_time_is_over() {
+    if compilers() {
+        let output = stopped("timeout", &["--timeout", "2s"], |_| {});
+        assert_eq!(output.status.code(), Some(134), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn a_program_that_waits_is_stopped_by_an_interrupt() {
+    if compilers() {
+        let interrupt = |process: u32| {
+            let sent = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
+            assert!(sent.success());
+        };
+        let output = stopped("interrupt", &[], interrupt);
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    }
 }

@@ -22,6 +22,9 @@ pub struct ModuleInfo {
     pub name: Option<String>,
     /// Types of functions. Concrete types in them are indices of this vector.
     pub types: Vec<FuncType>,
+    /// For each type, what distinguishes it from a function of that type: nothing for functions; for structures and arrays, of which there are only
+    /// declarations, what they are. Their fields stand in for parameters.
+    pub kinds: Vec<String>,
     /// How [`types`](Self::types) are grouped: types of one group may refer to each other.
     pub groups: Vec<Range<u32>>,
     /// What is imported.

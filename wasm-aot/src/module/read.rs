@@ -8,8 +8,8 @@ use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};
 use std::collections::BTreeSet;
 use wasmparser::{
-    CompositeInnerType, FromReader, FuncToValidate, FunctionBody, KnownCustom, Payload, SectionLimited, TypeRef, UnpackedIndex,
-    ValidPayload, Validator, ValidatorResources,
+    CompositeInnerType, FieldType, FromReader, FuncToValidate, FunctionBody, KnownCustom, Payload, SectionLimited, StorageType,
+    TypeRef, UnpackedIndex, ValidPayload, Validator, ValidatorResources,
 };
 
 /// The body of a function that is not validated yet.
@@ -116,13 +116,12 @@ impl ModuleInfo {
             let (offset, group) = item?;
             let start = self.types.len() as u32;
             for ty in group.types() {
-                let CompositeInnerType::Func(function) = &ty.composite_type.inner else {
-                    return Err(CompileError::unsupported("gc: structures and arrays", Place::module(offset as usize)));
-                };
-                if !ty.is_final || !ty.supertype_idxs.is_empty() {
+                if !ty.supertype_idxs.is_empty() {
                     return Err(CompileError::unsupported("gc: subtypes", Place::module(offset as usize)));
                 }
-                self.types.push(function_type(function, offset as usize)?);
+                let (declared, kind) = declaration(&ty.composite_type.inner, offset as usize)?;
+                self.types.push(declared);
+                self.kinds.push(if ty.is_final { kind } else { format!("open {kind}") });
             }
             self.groups.push(start..self.types.len() as u32);
         }
@@ -246,6 +245,31 @@ fn each<'a, T: FromReader<'a>>(
     mut take: impl FnMut(T) -> Result<(), CompileError>,
 ) -> Result<(), CompileError> {
     section.into_iter().try_for_each(|item| take(item?))
+}
+
+/// A declared type, and what distinguishes it from a function.
+fn declaration(ty: &CompositeInnerType, offset: usize) -> Result<(FuncType, String), CompileError> {
+    let fields = |kind: &str, fields: &[FieldType]| {
+        let mut kind = kind.to_owned();
+        let mut types = Vec::new();
+        for field in fields {
+            kind.push_str(if field.mutable { " mut" } else { " const" });
+            types.push(match field.element_type {
+                StorageType::Val(ty) => value_type(ty, offset)?,
+                StorageType::I8 | StorageType::I16 => {
+                    kind.push_str(if field.element_type == StorageType::I8 { " i8" } else { " i16" });
+                    ValType::I32
+                }
+            });
+        }
+        Ok((FuncType::new(types, []), kind))
+    };
+    match ty {
+        CompositeInnerType::Func(function) => Ok((function_type(function, offset)?, String::new())),
+        CompositeInnerType::Struct(structure) => fields("struct", &structure.fields),
+        CompositeInnerType::Array(array) => fields("array", &[array.0]),
+        CompositeInnerType::Cont(_) => Err(CompileError::unsupported("continuations", Place::module(offset))),
+    }
 }
 
 /// A type of functions.

@@ -11,6 +11,8 @@ int main(void) {
     struct pollfd both[2] = {{0, POLLIN, 0}, {1, POLLOUT, 0}};
     printf("output %d", poll(&both[1], 1, 1000));
     printf(" ready %d\n", (both[1].revents & POLLOUT) != 0);
+    // Somebody may wait for this line before he gives input, or loses patience.
+    fflush(stdout);
     printf("input %d", poll(both, 1, 10000));
     printf(" ready %d\n", (both[0].revents & POLLIN) != 0);
     int available = -1;
