@@ -206,10 +206,15 @@ pub struct FrameInfo {
 
 impl fmt::Display for Backtrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, frame) in self.frames.iter().enumerate() {
+        // Whoever has called itself for too long has said enough by then.
+        const SHOWN: usize = 24;
+        for (i, frame) in self.frames.iter().take(SHOWN).enumerate() {
             write!(f, "\n  {i:3}: {frame}")?;
         }
-        Ok(())
+        match self.frames.len().checked_sub(SHOWN) {
+            Some(more @ 1..) => write!(f, "\n  and {more} more"),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::activation::{self, Fault};
+use super::source::Sources;
 use super::store::StoreCore;
 use crate::error::{Backtrace, Error, FrameInfo, TrapReport};
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,9 +72,10 @@ fn outside(store: &StoreCore) -> Vec<FrameInfo> {
 
 /// What is known of addresses. Return addresses are behind the call that they belong to; the first may be the instruction itself.
 fn describe(store: &StoreCore, addresses: &[usize], first_is_exact: bool) -> Vec<FrameInfo> {
+    let mut sources = Sources::default();
     let each = |(i, pc): (usize, &usize)| {
         let pc = if i == 0 && first_is_exact { *pc } else { pc - 1 };
-        store.frame_info(pc)
+        store.frame_info(pc, &mut sources)
     };
     addresses.iter().enumerate().filter_map(each).collect()
 }

@@ -4,13 +4,24 @@ use super::module::ModuleInner;
 use crate::module::ModuleInfo;
 use gimli::{Dwarf, EndianSlice, LittleEndian, SectionId};
 
-/// File and line of a Wasm instruction, if the module tells them.
-pub(crate) fn line(module: &ModuleInner, offset: u32) -> Option<(String, u32)> {
-    let dwarf = debug_information(&module.info, &module.bytes)?;
-    let context = addr2line::Context::from_dwarf(dwarf).ok()?;
-    // Debug information counts from the start of the code section.
-    let location = context.find_location(u64::from(offset.checked_sub(module.info.code_start)?)).ok()??;
-    Some((location.file?.to_owned(), location.line?))
+/// The debug information of modules, read once for each.
+#[derive(Default)]
+pub(crate) struct Sources<'a>(Vec<(*const ModuleInner, Option<addr2line::Context<EndianSlice<'a, LittleEndian>>>)>);
+
+impl<'a> Sources<'a> {
+    /// File and line of a Wasm instruction, if the module tells them.
+    pub(crate) fn line(&mut self, module: &'a ModuleInner, offset: u32) -> Option<(String, u32)> {
+        let known = self.0.iter().position(|(of, _)| std::ptr::eq(*of, module));
+        let at = known.unwrap_or_else(|| {
+            let dwarf = debug_information(&module.info, &module.bytes);
+            self.0.push((module, dwarf.and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok())));
+            self.0.len() - 1
+        });
+        // Debug information counts from the start of the code section.
+        let offset = u64::from(offset.checked_sub(module.info.code_start)?);
+        let location = self.0[at].1.as_ref()?.find_location(offset).ok()??;
+        Some((location.file?.to_owned(), location.line?))
+    }
 }
 
 /// The debug information of a module, if it has any.

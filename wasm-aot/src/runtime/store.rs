@@ -13,6 +13,7 @@ use super::instance::InstanceData;
 use super::interruption::{InterruptHandle, Interruption};
 use super::linear::Linear;
 use super::module::ModuleInner;
+use super::source::Sources;
 use crate::engine::Engine;
 use crate::error::{Backtrace, Error, FrameInfo};
 use crate::registry::TypeId;
@@ -167,12 +168,12 @@ impl StoreCore {
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.
-    pub(crate) fn frame_info(&self, pc: usize) -> Option<FrameInfo> {
+    pub(crate) fn frame_info<'a>(&'a self, pc: usize, sources: &mut Sources<'a>) -> Option<FrameInfo> {
         let (module, offset) = self.module_at(pc)?;
         let function = module.info.imported.functions + module.code.function_at(offset)? as u32;
         let wasm = module.code.wasm_offset(offset);
         let name = module.info.function_name(function).map(str::to_owned);
-        let source = wasm.and_then(|wasm| super::source::line(module, wasm));
+        let source = wasm.and_then(|wasm| sources.line(module, wasm));
         Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, source })
     }
 
