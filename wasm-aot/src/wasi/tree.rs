@@ -289,7 +289,7 @@ impl Wanted {
         let changes = if writable { Rights::default() } else { CHANGES };
         if filetype == Filetype::Directory {
             let directory = Directory { fd, preopened: None, writable, positions: Positions::default() };
-            return Ok(Entry::new(Descriptor::Directory(directory), Rights::DIRECTORY, inheriting));
+            return Ok(Entry::new(Descriptor::Directory(directory), Rights::DIRECTORY.and(inheriting), inheriting));
         }
         let unasked = Rights::FD_READ.or(Rights::FD_WRITE).without(self.base);
         let rights = Rights::FILE.and(inheriting).without(unasked).without(changes);
@@ -629,12 +629,16 @@ mod tests {
             create(&mut world, "file");
             let root = world.fdstat(ROOT).unwrap();
             let less = root.base & !Rights::PATH_FILESTAT_SET_SIZE.0 & !Rights::PATH_CREATE_DIRECTORY.0;
-            world.call("fd_fdstat_set_rights", &[ROOT, less, root.inheriting & !WRITE]).unwrap();
+            let inherited = root.inheriting & !WRITE & !Rights::PATH_UNLINK_FILE.0;
+            world.call("fd_fdstat_set_rights", &[ROOT, less, inherited]).unwrap();
             assert_eq!(world.open_as(ROOT, 0, "file", TRUNC, 0, 0), Err(Errno::PERM));
             assert_eq!(world.on_path("path_create_directory", "dir"), Err(Errno::PERM));
             assert_eq!(world.open("file", 0), Err(Errno::PERM));
             let fd = world.open_as(ROOT, 0, "file", 0, READ, 0).unwrap();
             assert_eq!(world.fdstat(fd).unwrap().base & (READ | WRITE), READ);
+            let below = world.open_as(ROOT, 0, ".", DIRECTORY, READ, 0).unwrap();
+            world.put(NAME, b"file");
+            assert_eq!(world.call("path_unlink_file", &[below, NAME, 4]), Err(Errno::PERM));
         });
     }
 
