@@ -11,6 +11,7 @@ use super::store::StoreCore;
 use super::wait;
 use crate::trap::Trap;
 use crate::vm::{self, Builtin};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// What `throw` and allocation need of an instance.
 fn instance<'a>(vmctx: *mut u8) -> &'a mut InstanceData {
@@ -114,40 +115,25 @@ fn refusal(trap: Trap) -> i32 {
     }
 }
 
-extern "C" fn wait32(vmctx: *mut u8, memory: u32, address: u64, expected: u32, nanoseconds: i64) -> i32 {
-    let found = atomic(vmctx, memory, address, 4);
-    let waited = found.and_then(|(at, shared)| {
-        if !shared {
-            return Err(Trap::SharedMemoryExpected);
-        }
-        // SAFETY: (1) aligned and inside of the memory, which is never unmapped while it is shared with us.
-        let word = unsafe { &*at.cast::<std::sync::atomic::AtomicU32>() };
-        wait::wait(
-            at as usize,
-            || word.load(std::sync::atomic::Ordering::SeqCst) == expected,
-            nanoseconds,
-            store(vmctx).interruption(),
-        )
+/// Waits for a word of `size` bytes, for as long as `unchanged` says so of it.
+fn wait(vmctx: *mut u8, memory: u32, address: u64, size: u64, nanoseconds: i64, unchanged: impl Fn(*mut u8) -> bool) -> i32 {
+    let waited = atomic(vmctx, memory, address, size).and_then(|(at, shared)| match shared {
+        true => wait::wait(at as usize, || unchanged(at), nanoseconds, store(vmctx).interruption()),
+        false => Err(Trap::SharedMemoryExpected),
     });
     waited.unwrap_or_else(refusal)
 }
 
+extern "C" fn wait32(vmctx: *mut u8, memory: u32, address: u64, expected: u32, nanoseconds: i64) -> i32 {
+    // SAFETY: (1) `wait` passes a place that is aligned and inside of a memory that is not unmapped while it is shared with us.
+    let found = |at: *mut u8| unsafe { &*at.cast::<AtomicU32>() }.load(SeqCst);
+    wait(vmctx, memory, address, 4, nanoseconds, |at| found(at) == expected)
+}
+
 extern "C" fn wait64(vmctx: *mut u8, memory: u32, address: u64, expected: u64, nanoseconds: i64) -> i32 {
-    let found = atomic(vmctx, memory, address, 8);
-    let waited = found.and_then(|(at, shared)| {
-        if !shared {
-            return Err(Trap::SharedMemoryExpected);
-        }
-        // SAFETY: as above.
-        let word = unsafe { &*at.cast::<std::sync::atomic::AtomicU64>() };
-        wait::wait(
-            at as usize,
-            || word.load(std::sync::atomic::Ordering::SeqCst) == expected,
-            nanoseconds,
-            store(vmctx).interruption(),
-        )
-    });
-    waited.unwrap_or_else(refusal)
+    // SAFETY: as above.
+    let found = |at: *mut u8| unsafe { &*at.cast::<AtomicU64>() }.load(SeqCst);
+    wait(vmctx, memory, address, 8, nanoseconds, |at| found(at) == expected)
 }
 
 extern "C" fn notify(vmctx: *mut u8, memory: u32, address: u64, count: u32) -> i32 {
