@@ -1,0 +1,316 @@
+//! Calls: functions of the script, of the language, of libraries, and of values.
+
+use super::scope::{Context, Meaning};
+use super::{CORE, Checker};
+use crate::diagnostic::Kind;
+use crate::hir::{Builtin, Expr, ExprKind, LibraryCall};
+use crate::source::Span;
+use crate::syntax::ast::{self, Name, When};
+use crate::types::Ty;
+use std::rc::Rc;
+
+/// Functions that are in scope everywhere: name, what they take, what they give.
+fn everywhere(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
+    let span = || Ty::Tuple([Ty::I32, Ty::I32].into());
+    let (u, s) = (|| Ty::U32, || Ty::Str);
+    Some(match name {
+        "strcmp" => (Builtin::StrCmp, vec![span(), s()], Ty::Bool),
+        "strcontains" => (Builtin::StrContains, vec![span(), s()], Ty::Bool),
+        "memcpy" => (Builtin::MemCpy, vec![u(), u(), u(), u(), u()], Ty::unit()),
+        "mem_size" => (Builtin::MemSize, vec![u()], u()),
+        "page_size" => (Builtin::PageSize, vec![u()], u()),
+        "active_data_start" => (Builtin::ActiveDataStart, vec![u()], u()),
+        "active_data_len" => (Builtin::ActiveDataLen, vec![u()], u()),
+        "write_str" => (Builtin::WriteStr, vec![u(), Ty::I32, s()], Ty::unit()),
+        "read_str" => (Builtin::ReadStr, vec![u(), Ty::I32, u()], s()),
+        _ => return None,
+    })
+}
+
+/// Functions of the core library that the language has itself.
+fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
+    if let Some(ty) = name.strip_prefix("put").and_then(Ty::named).filter(|t| t.is_numeric() || *t == Ty::Bool) {
+        let pieces: Rc<[(Rc<str>, bool)]> = [("".into(), false), ("".into(), false)].into();
+        return Some((Builtin::Print(pieces), vec![ty], Ty::unit()));
+    }
+    Some(match name {
+        "putc" => (Builtin::PutC, vec![Ty::I32], Ty::unit()),
+        "mem_alloc" => (Builtin::MemAlloc, vec![Ty::I32], Ty::I32),
+        "mem_free" => (Builtin::MemFree, vec![Ty::I32], Ty::unit()),
+        _ => return None,
+    })
+}
+
+/// Whether a name is a function of the language.
+pub(super) fn is_builtin(name: &str) -> bool {
+    everywhere(name).is_some()
+        || matches!(name, "memid" | "resolve_funcref" | "drop_args" | "alt_call_by_id" | "alt_call_by_name" | "dup_at")
+}
+
+impl Checker<'_> {
+    fn arguments(&mut self, name: &str, args: &[ast::Expr], types: &[Ty], span: Span) -> Option<Vec<Expr>> {
+        if args.len() != types.len() {
+            self.error(span, format!("`{name}` takes {} arguments, not {}", types.len(), args.len()));
+            return None;
+        }
+        let checked: Vec<_> = args.iter().zip(types).map(|(a, t)| self.expr_of(a, t)).collect();
+        checked.into_iter().collect()
+    }
+
+    fn builtin(&mut self, found: (Builtin, Vec<Ty>, Ty), name: &str, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        let args = self.arguments(name, args, &found.1, span)?;
+        Some(Expr { kind: ExprKind::Builtin(found.0, args), ty: found.2, span })
+    }
+
+    pub(super) fn call(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        if let Some((number, types, result)) = self.functions.get(&name.text).cloned() {
+            if matches!(self.context, Context::Start) {
+                self.error_help(
+                    span,
+                    format!("`{}` cannot be called before the program starts", name.text),
+                    "functions are called from probes and functions",
+                );
+                return None;
+            }
+            let args = self.arguments(&name.text, args, &types, span)?;
+            return Some(Expr { kind: ExprKind::Call(number, args), ty: result, span });
+        }
+        if let Some(found) = everywhere(&name.text) {
+            return self.builtin(found, &name.text, args, span);
+        }
+        match name.text.as_str() {
+            "print" | "println" => return self.print(name, args, span),
+            "memid" => return self.memid(args, span),
+            "resolve_funcref" => {
+                let message = "`resolve_funcref` is asked for by its result";
+                self.error_help(span, message, "use the variable `resolved_fid`");
+                return None;
+            }
+            _ => {}
+        }
+        if let Context::Probe(site) = &self.context
+            && let Some((function, types)) = site.matched.event.function(site.matched.mode, &name.text)
+        {
+            return self.builtin((Builtin::Event(function), types, Ty::unit()), &name.text, args, span);
+        }
+        let known = is_builtin(&name.text);
+        let help = if known {
+            "`drop_args` and `alt_call_by_...` exist in the alt modes, `dup_at` at memory.init, memory.copy and memory.fill"
+                .into()
+        } else {
+            let names: Vec<_> = self
+                .functions
+                .keys()
+                .map(String::as_str)
+                .chain(["print", "println", "memid", "read_str", "write_str", "memcpy"])
+                .collect();
+            crate::rule::nearest(&name.text, names.into_iter())
+                .first()
+                .map_or("declare it with `fn name(...) { ... }`".into(), |n| format!("did you mean `{n}`?"))
+        };
+        self.error_help(name.span, format!("there is no function `{}` here", name.text), help);
+        None
+    }
+
+    fn memid(&mut self, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        let library = match args {
+            [ast::Expr { kind: ast::ExprKind::Name(name), .. }] => self.uses.get(name).copied(),
+            _ => None,
+        };
+        let Some(library) = library else {
+            self.error_help(span, "`memid` takes the name of a library", "for example `use cache;` and `memid(cache)`");
+            return None;
+        };
+        if library != CORE && self.libraries[library as usize].memory.is_none() {
+            self.error(span, format!("the library `{}` exports no memory", self.libraries[library as usize].name));
+            return None;
+        }
+        Some(Expr { kind: ExprKind::Builtin(Builtin::MemId(library), vec![]), ty: Ty::U32, span })
+    }
+
+    fn print(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        let end = if name.text == "println" { "\n" } else { "" };
+        let (pieces, values) = match args.split_first() {
+            Some((ast::Expr { kind: ast::ExprKind::Str(format), span }, rest)) => match pieces(format) {
+                Some(pieces) => (pieces, rest),
+                None => {
+                    self.error_help(
+                        *span,
+                        "this format cannot be read",
+                        "`{}` stands for a value, `{:x}` for one in hexadecimal, `{{` and `}}` for braces",
+                    );
+                    return None;
+                }
+            },
+            Some(_) if args.len() == 1 => (vec![(String::new(), false), (String::new(), false)], args),
+            None => (vec![(String::new(), false)], args),
+            Some((first, _)) => {
+                self.error(first.span, "the first of several arguments is the format, a text in quotes");
+                return None;
+            }
+        };
+        if pieces.len() != values.len() + 1 {
+            self.error(span, format!("the format wants {} values, and there are {}", pieces.len() - 1, values.len()));
+            return None;
+        }
+        let mut list = Vec::new();
+        for (value, piece) in values.iter().zip(&pieces) {
+            let value = self.expr(value, None)?;
+            if !value.ty.is_storable() || (piece.1 && !value.ty.is_int()) {
+                self.error(value.span, format!("{} cannot be printed so", value.ty));
+                return None;
+            }
+            list.push(value);
+        }
+        let last = pieces.len() - 1;
+        let pieces =
+            pieces.into_iter().enumerate().map(|(i, (t, hex))| ((if i == last { t + end } else { t }).into(), hex)).collect();
+        Some(Expr { kind: ExprKind::Builtin(Builtin::Print(pieces), list), ty: Ty::unit(), span })
+    }
+
+    pub(super) fn method(
+        &mut self,
+        receiver: &ast::Expr,
+        name: &Name,
+        args: &[ast::Expr],
+        when: When,
+        span: Span,
+    ) -> Option<Expr> {
+        if let ast::ExprKind::Name(library) = &receiver.kind {
+            match self.meaning(library) {
+                Some(Meaning::Library(CORE)) => return self.core_call(name, args, span),
+                Some(Meaning::Library(number)) => return self.library_call(number, name, args, when, span),
+                None => {
+                    let help = format!("a library is made known with `use {library};`");
+                    self.error_help(receiver.span, format!("there is no library or variable `{library}` here"), help);
+                    return None;
+                }
+                Some(_) => {}
+            }
+        }
+        let value = self.expr(receiver, None)?;
+        if when != When::Now {
+            self.error(span, "only functions of libraries are called with `@static` or `@init`");
+            return None;
+        }
+        let (builtin, types, result) = match (&value.ty, name.text.as_str()) {
+            (Ty::Str, "addr") => (Builtin::StrAddr, vec![], Ty::U32),
+            (Ty::Str, "len") => (Builtin::StrLen, vec![], Ty::U32),
+            (Ty::Str, "starts_with") => (Builtin::StartsWith, vec![Ty::Str], Ty::Bool),
+            (Ty::Str, "ends_with") => (Builtin::EndsWith, vec![Ty::Str], Ty::Bool),
+            (Ty::Str, "contains") => (Builtin::Contains, vec![Ty::Str], Ty::Bool),
+            (Ty::Map(kv), "contains") => (Builtin::MapContains, vec![kv.0.clone()], Ty::Bool),
+            (Ty::Map(kv), "delete") => (Builtin::MapDelete, vec![kv.0.clone()], Ty::unit()),
+            (Ty::Map(_), "size") => (Builtin::MapSize, vec![], Ty::U32),
+            (ty, _) => {
+                let help = "a str has addr, len, starts_with, ends_with, contains; a map has contains, delete, size";
+                let message = format!("{ty} has no function `{}`", name.text);
+                self.error_help(name.span, message, help);
+                return None;
+            }
+        };
+        let mut all = vec![value];
+        all.extend(self.arguments(&name.text, args, &types, span)?);
+        Some(Expr { kind: ExprKind::Builtin(builtin, all), ty: result, span })
+    }
+
+    fn core_call(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        match (name.text.as_str(), args) {
+            ("print_map" | "print_map_as_csv", [map]) => return self.print_map(map, span),
+            ("puts", [addr, len]) => {
+                let text = Expr {
+                    kind: ExprKind::Tuple(vec![self.expr_of(addr, &Ty::I32)?, self.expr_of(len, &Ty::I32)?]),
+                    ty: Ty::Str,
+                    span,
+                };
+                let pieces = [("".into(), false), ("".into(), false)].into();
+                return Some(Expr { kind: ExprKind::Builtin(Builtin::Print(pieces), vec![text]), ty: Ty::unit(), span });
+            }
+            _ => {}
+        }
+        if let Some(found) = core(&name.text) {
+            return self.builtin(found, &name.text, args, span);
+        }
+        let help = "there are putc, puts, putu8 ... putf64, putbool, mem_alloc, mem_free, print_map and print_map_as_csv; maps are part of the language";
+        self.said.push_help(
+            Kind::TypeCheckError,
+            Some(name.span),
+            format!("`whamm_core` has no function `{}` here", name.text),
+            help,
+        );
+        None
+    }
+
+    /// A map, or the number of one: maps of scripts are counted in the order of their declaration.
+    fn print_map(&mut self, map: &ast::Expr, span: Span) -> Option<Expr> {
+        let value = if let ast::ExprKind::Int(n) = map.kind {
+            let mut maps = self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
+            let found = usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
+            found.map(|(i, ty)| Expr { kind: ExprKind::Var(crate::hir::Var::Global(u32::try_from(i).unwrap_or(0))), ty, span })
+        } else {
+            Some(self.expr(map, None)?)
+        };
+        let Some(value) = value.filter(|v| matches!(v.ty, Ty::Map(_))) else {
+            self.error(map.span, "this is no map, and no number of one");
+            return None;
+        };
+        Some(Expr { kind: ExprKind::Builtin(Builtin::PrintMap, vec![value]), ty: Ty::unit(), span })
+    }
+
+    fn library_call(&mut self, number: u32, name: &Name, args: &[ast::Expr], when: When, span: Span) -> Option<Expr> {
+        let libraries = self.libraries;
+        let library = &libraries[number as usize];
+        let signature = match library.functions.get(name.text.as_str()) {
+            Some(Some(signature)) => signature.clone(),
+            Some(None) => {
+                let message = format!("`{}.{}` takes or gives what the language has no type for", library.name, name.text);
+                self.error_help(
+                    name.span,
+                    message,
+                    "functions of libraries take i32, i64, f32, f64 and give at most one of them",
+                );
+                return None;
+            }
+            None => {
+                let near = crate::rule::nearest(&name.text, library.functions.keys().map(|k| &**k));
+                let help = near
+                    .first()
+                    .map_or_else(|| "it exports no function of a similar name".into(), |n| format!("did you mean `{n}`?"));
+                self.error_help(name.span, format!("the library `{}` has no function `{}`", library.name, name.text), help);
+                return None;
+            }
+        };
+        let args = self.arguments(&name.text, args, &signature.params, span)?;
+        if !self.when_fits(when, &args, span) {
+            return None;
+        }
+        let call = LibraryCall { library: number, function: name.text.as_str().into(), at_match: when == When::Static };
+        Some(Expr { kind: ExprKind::Library(call, args), ty: signature.result.unwrap_or_else(Ty::unit), span })
+    }
+}
+
+/// The texts of a format before, between and after its values, each with how the value after it is shown.
+fn pieces(format: &str) -> Option<Vec<(String, bool)>> {
+    let (mut list, mut text, mut rest) = (Vec::new(), String::new(), format);
+    while let Some(c) = rest.chars().next() {
+        let (taken, shown) = if rest.starts_with("{{") || rest.starts_with("}}") {
+            text.push(c);
+            (2, None)
+        } else if rest.starts_with("{}") {
+            (2, Some(false))
+        } else if rest.starts_with("{:x}") {
+            (4, Some(true))
+        } else if matches!(c, '{' | '}') {
+            return None;
+        } else {
+            text.push(c);
+            (c.len_utf8(), None)
+        };
+        if let Some(hex) = shown {
+            list.push((std::mem::take(&mut text), hex));
+        }
+        rest = &rest[taken..];
+    }
+    list.push((text, false));
+    Some(list)
+}

@@ -1,0 +1,300 @@
+//! Types of expressions.
+//!
+//! Types flow upwards, except for literals, which take the type that is expected of them: what they are assigned to, or else the other
+//! operand. Nothing else is converted unless `as` says so.
+
+use super::Checker;
+use super::scope::{Context, Meaning};
+use crate::events::Bound;
+use crate::hir::{Expr, ExprKind, Var};
+use crate::source::Span;
+use crate::syntax;
+use crate::syntax::ast::{self, BinOp, UnOp, When};
+use crate::types::Ty;
+
+/// Whether the type of an expression comes from what is expected of it.
+fn is_literal(e: &ast::Expr) -> bool {
+    match &e.kind {
+        ast::ExprKind::Int(_) | ast::ExprKind::Float(..) => true,
+        ast::ExprKind::Unary(UnOp::Neg | UnOp::Flip, a) => is_literal(a),
+        ast::ExprKind::Binary(op, a, b) => !op.compares() && !op.is_logic() && is_literal(a) && is_literal(b),
+        ast::ExprKind::Choice(three) => is_literal(&three[1]) && is_literal(&three[2]),
+        _ => false,
+    }
+}
+
+impl Checker<'_> {
+    /// An expression of exactly this type.
+    pub(super) fn expr_of(&mut self, e: &ast::Expr, ty: &Ty) -> Option<Expr> {
+        let found = self.expr(e, Some(ty))?;
+        if found.ty == *ty {
+            return Some(found);
+        }
+        let help = if found.ty.is_numeric() && ty.is_numeric() {
+            format!("write `... as {ty}`")
+        } else {
+            format!("a {ty} is needed here")
+        };
+        self.error_help(e.span, format!("expected {ty}, found {}", found.ty), help);
+        None
+    }
+
+    pub(super) fn expr(&mut self, e: &ast::Expr, expected: Option<&Ty>) -> Option<Expr> {
+        let span = e.span;
+        let (kind, ty) = match &e.kind {
+            ast::ExprKind::Int(n) => self.int(*n, expected, span)?,
+            ast::ExprKind::Float(x, short) => {
+                let ty = expected.filter(|t| t.is_float()).cloned().unwrap_or(if *short { Ty::F32 } else { Ty::F64 });
+                (ExprKind::Float(*x), ty)
+            }
+            ast::ExprKind::Bool(b) => (ExprKind::Bool(*b), Ty::Bool),
+            ast::ExprKind::Str(s) => (ExprKind::Str(s.as_str().into()), Ty::Str),
+            ast::ExprKind::Name(name) => return self.named(name, span),
+            ast::ExprKind::Field(inner, n) => {
+                let inner = self.expr(inner, None)?;
+                let ty = self.part(&inner.ty, *n, span)?;
+                (ExprKind::Field(Box::new(inner), *n), ty)
+            }
+            ast::ExprKind::Index(map, key) => {
+                let map = self.expr(map, None)?;
+                let (k, v) = self.map_types(&map.ty, span)?;
+                let key = self.expr_of(key, &k)?;
+                (ExprKind::Index(Box::new(map), Box::new(key)), v)
+            }
+            ast::ExprKind::Tuple(parts) => self.tuple(parts, expected)?,
+            ast::ExprKind::Unary(op, inner) => return self.unary(*op, inner, expected, span),
+            ast::ExprKind::Binary(op, a, b) => return self.binary(*op, a, b, expected, span),
+            ast::ExprKind::Cast(inner, ty) => return self.cast(inner, ty, span),
+            ast::ExprKind::Choice(three) => {
+                let cond = self.expr_of(&three[0], &Ty::Bool)?;
+                let (yes, no) = self.pair(&three[1], &three[2], expected)?;
+                let ty = yes.ty.clone();
+                (ExprKind::Choice(Box::new([cond, yes, no])), ty)
+            }
+            ast::ExprKind::Call(name, args) => return self.call(name, args, span),
+            ast::ExprKind::Method(receiver, name, args, when) => return self.method(receiver, name, args, *when, span),
+        };
+        Some(Expr { kind, ty, span })
+    }
+
+    fn int(&mut self, n: i128, expected: Option<&Ty>, span: Span) -> Option<(ExprKind, Ty)> {
+        if let Some(ty) = expected.filter(|t| t.is_float()) {
+            #[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what was asked for")]
+            return Some((ExprKind::Float(n as f64), ty.clone()));
+        }
+        let fits = |ty: &Ty| ty.range().is_some_and(|(low, high)| (low..=high).contains(&n));
+        if let Some(ty) = expected.filter(|t| t.is_int()) {
+            if fits(ty) {
+                return Some((ExprKind::Int(n), ty.clone()));
+            }
+            let (low, high) = ty.range()?;
+            self.error_help(span, format!("{n} overflows for the type {ty}"), format!("a {ty} is between {low} and {high}"));
+            return None;
+        }
+        match [Ty::I32, Ty::I64, Ty::U64].into_iter().find(fits) {
+            Some(ty) => Some((ExprKind::Int(n), ty)),
+            None => {
+                self.error(span, format!("{n} overflows for every type"));
+                None
+            }
+        }
+    }
+
+    fn named(&mut self, name: &str, span: Span) -> Option<Expr> {
+        match self.resolve(name, span)? {
+            Meaning::Var(var, ty) => Some(Expr { kind: ExprKind::Var(var), ty, span }),
+            Meaning::Event(found) => self.event_variable(name, found.bound, &found.ty, span),
+            Meaning::Library(_) => {
+                self.error_help(
+                    span,
+                    format!("`{name}` is a library"),
+                    format!("call one of its functions: `{name}.function(...)`"),
+                );
+                None
+            }
+        }
+    }
+
+    fn event_variable(&mut self, name: &str, bound: Bound, ty: &Ty, span: Span) -> Option<Expr> {
+        if let Bound::Formula(text) = bound {
+            let formula = with_span(syntax::expression(text)?, span);
+            return self.expr_of(&formula, ty);
+        }
+        let ty = self.closed(ty);
+        if ty.is_open() {
+            if let Context::Probe(site) = &mut self.context {
+                let message = format!("the type of `{name}` is not known before a site is matched");
+                let help = format!("bind it in the rule, as in `{}({name}: i32)`", site.matched.event.names().1);
+                site.unavailable.push((span, message, help));
+            }
+            return None;
+        }
+        if !bound.is_static() {
+            self.body.bounds.entry(bound).or_insert_with(|| ty.clone());
+        }
+        Some(Expr { kind: ExprKind::Bound(bound), ty, span })
+    }
+
+    /// A type with type parameters replaced by what they stand for.
+    pub(super) fn closed(&self, ty: &Ty) -> Ty {
+        let Context::Probe(site) = &self.context else { return ty.clone() };
+        match ty {
+            Ty::Param(name) => site.params.get(name).cloned().unwrap_or_else(|| ty.clone()),
+            Ty::Tuple(parts) => Ty::Tuple(parts.iter().map(|p| self.closed(p)).collect()),
+            Ty::Map(kv) => Ty::Map((self.closed(&kv.0), self.closed(&kv.1)).into()),
+            other => other.clone(),
+        }
+    }
+
+    pub(super) fn part(&mut self, ty: &Ty, n: u32, span: Span) -> Option<Ty> {
+        if let Ty::Tuple(parts) = ty
+            && let Some(part) = parts.get(n as usize)
+        {
+            return Some(part.clone());
+        }
+        self.error(span, format!("{ty} has no part {n}"));
+        None
+    }
+
+    pub(super) fn map_types(&mut self, ty: &Ty, span: Span) -> Option<(Ty, Ty)> {
+        if let Ty::Map(kv) = ty {
+            return Some((kv.0.clone(), kv.1.clone()));
+        }
+        self.error(span, format!("only a map is indexed, and this is {ty}"));
+        None
+    }
+
+    fn tuple(&mut self, parts: &[ast::Expr], expected: Option<&Ty>) -> Option<(ExprKind, Ty)> {
+        let wanted = match expected {
+            Some(Ty::Tuple(wanted)) if wanted.len() == parts.len() => Some(wanted.clone()),
+            _ => None,
+        };
+        let parts: Option<Vec<_>> = parts.iter().enumerate().map(|(i, p)| self.expr(p, wanted.as_ref().map(|w| &w[i]))).collect();
+        let parts = parts?;
+        let ty = Ty::Tuple(parts.iter().map(|p| p.ty.clone()).collect());
+        Some((ExprKind::Tuple(parts), ty))
+    }
+
+    fn unary(&mut self, op: UnOp, inner: &ast::Expr, expected: Option<&Ty>, span: Span) -> Option<Expr> {
+        let value = self.expr(inner, expected.filter(|_| is_literal(inner)))?;
+        let fits = match op {
+            UnOp::Not => value.ty == Ty::Bool,
+            UnOp::Flip => value.ty.is_int(),
+            UnOp::Neg => value.ty.is_numeric(),
+        };
+        if !fits {
+            let (symbol, wanted) = match op {
+                UnOp::Not => ("!", "a bool"),
+                UnOp::Flip => ("~", "a whole number"),
+                UnOp::Neg => ("-", "a number"),
+            };
+            self.error(span, format!("`{symbol}` needs {wanted}, found {}", value.ty));
+            return None;
+        }
+        let ty = value.ty.clone();
+        Some(Expr { kind: ExprKind::Unary(op, Box::new(value)), ty, span })
+    }
+
+    /// Two expressions of one type, whichever of them says which.
+    fn pair(&mut self, a: &ast::Expr, b: &ast::Expr, expected: Option<&Ty>) -> Option<(Expr, Expr)> {
+        if is_literal(a) && !is_literal(b) {
+            let b = self.expr(b, expected)?;
+            return Some((self.expr_of(a, &b.ty.clone())?, b));
+        }
+        let a = self.expr(a, expected)?;
+        let b = self.expr_of(b, &a.ty.clone())?;
+        Some((a, b))
+    }
+
+    fn binary(&mut self, op: BinOp, a: &ast::Expr, b: &ast::Expr, expected: Option<&Ty>, span: Span) -> Option<Expr> {
+        let (a, b) = if op.is_logic() {
+            let a = self.expr_of(a, &Ty::Bool);
+            (a?, self.expr_of(b, &Ty::Bool)?)
+        } else {
+            let both = is_literal(a) && is_literal(b);
+            self.pair(a, b, expected.filter(|t| both && !op.compares() && t.is_numeric()))?
+        };
+        let operands = a.ty.clone();
+        if !self.operator_fits(op, &operands) {
+            self.error_help(
+                span,
+                format!("`{}` does not apply to {operands}", op.symbol()),
+                "numbers are compared and computed with, texts and truths compared for equality",
+            );
+            return None;
+        }
+        let ty = if op.compares() || op.is_logic() { Ty::Bool } else { operands };
+        Some(Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), ty, span })
+    }
+
+    pub(super) fn operator_fits(&self, op: BinOp, ty: &Ty) -> bool {
+        match op {
+            BinOp::And | BinOp::Or => *ty == Ty::Bool,
+            BinOp::Eq | BinOp::Ne => ty.is_numeric() || matches!(ty, Ty::Bool | Ty::Str),
+            BinOp::Ge | BinOp::Gt | BinOp::Le | BinOp::Lt | BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Rem => {
+                ty.is_numeric()
+            }
+            BinOp::BitOr | BinOp::BitXor | BinOp::BitAnd | BinOp::Shl | BinOp::Shr => ty.is_int(),
+        }
+    }
+
+    fn cast(&mut self, inner: &ast::Expr, to: &Ty, span: Span) -> Option<Expr> {
+        let to = self.closed(to);
+        // A literal that the type holds simply has that type.
+        let hint = matches!(inner.kind, ast::ExprKind::Float(..)).then_some(&to).filter(|t| t.is_float());
+        let value = self.expr(inner, hint)?;
+        let scalar = |t: &Ty| t.is_numeric() || *t == Ty::Bool;
+        if !scalar(&value.ty) || !scalar(&to) {
+            self.error_help(span, format!("{} cannot become {to}", value.ty), "`as` converts between numbers and truths");
+            return None;
+        }
+        if value.ty == to {
+            return Some(value);
+        }
+        Some(Expr { kind: ExprKind::Cast(Box::new(value)), ty: to, span })
+    }
+
+    /// Whether an expression can be computed before the program starts, for one site.
+    pub(super) fn before_start(&mut self, e: &Expr) -> bool {
+        let mut culprit = None;
+        e.walk(&mut |inner| match &inner.kind {
+            ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_)) | ExprKind::Call(..) => {
+                culprit = Some((inner.span, "probe-local state"))
+            }
+            ExprKind::Bound(b) if !b.is_static() => culprit = Some((inner.span, "what is known only when the site is reached")),
+            _ => {}
+        });
+        let Some((span, what)) = culprit else { return true };
+        self.error_help(
+            span,
+            format!("cannot use {what} to initialize a variable that outlives this execution"),
+            "declare it without a value, and assign to it",
+        );
+        false
+    }
+
+    pub(super) fn when_fits(&mut self, when: When, args: &[Expr], span: Span) -> bool {
+        let fits = when == When::Now || args.iter().all(Expr::is_static);
+        if !fits {
+            self.error_help(
+                span,
+                "cannot use dynamic data in a static library call",
+                "its arguments are constants and what is known when a site is matched",
+            );
+        }
+        fits
+    }
+}
+
+fn with_span(mut e: ast::Expr, span: Span) -> ast::Expr {
+    use ast::ExprKind as K;
+    e.span = span;
+    e.kind = match e.kind {
+        K::Unary(op, a) => K::Unary(op, Box::new(with_span(*a, span))),
+        K::Binary(op, a, b) => K::Binary(op, Box::new(with_span(*a, span)), Box::new(with_span(*b, span))),
+        K::Cast(a, ty) => K::Cast(Box::new(with_span(*a, span)), ty),
+        K::Choice(three) => K::Choice(Box::new(three.map(|e| with_span(e, span)))),
+        other => other,
+    };
+    e
+}

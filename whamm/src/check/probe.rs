@@ -1,0 +1,232 @@
+//! Probes: one for each event and mode that a rule means.
+//!
+//! A bound that no site can satisfy is an error where the rule names one instruction, and leaves the instruction out where it is a pattern.
+//! A generic probe becomes one probe for each choice of types; at a site at most one of them matches.
+
+use super::Checker;
+use super::scope::{Context, Site};
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::events::{Bound, Definition, Event};
+use crate::fold;
+use crate::hir::{Body, Probe};
+use crate::rule::{self, Match};
+use crate::source::Span;
+use crate::syntax::ast::{Constraint, ProbeDef, Rule};
+use crate::types::Ty;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A body that was checked, and under which answers it holds.
+struct Known {
+    mode: bool,
+    params: HashMap<Rc<str>, Ty>,
+    asked: Vec<(String, Option<Definition>)>,
+    bound: Vec<(Bound, Ty)>,
+    body: Rc<Body>,
+}
+
+/// What came of checking a probe at an event.
+enum Outcome {
+    Fits(Rc<Body>),
+    /// The event cannot provide what is asked.
+    Lacks(Vec<(Span, String, String)>),
+    Wrong,
+}
+
+fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
+    let mut list = vec![HashMap::new()];
+    for (name, constraint) in rule.parts.iter().flat_map(|p| &p.generics) {
+        let types: &[Ty] = match constraint {
+            Some(Constraint::Int) => &[Ty::I32, Ty::I64],
+            Some(Constraint::Float) => &[Ty::F32, Ty::F64],
+            _ => &[Ty::I32, Ty::I64, Ty::F32, Ty::F64],
+        };
+        let extend = |before: &HashMap<Rc<str>, Ty>| {
+            let mut all = Vec::new();
+            for ty in types {
+                let mut one = before.clone();
+                one.insert(name.text.as_str().into(), ty.clone());
+                all.push(one);
+            }
+            all
+        };
+        list = list.iter().flat_map(extend).collect();
+        if list.len() > 256 {
+            list.truncate(256);
+        }
+    }
+    list
+}
+
+impl Checker<'_> {
+    pub(super) fn probe(&mut self, def: &ProbeDef, number: &mut u32) {
+        let matches = rule::expand(&def.rule, self.said);
+        if def.body.is_empty() && def.predicate.is_none() && !matches.iter().all(|m| m.mode.name().contains("alt")) {
+            self.said.push(Kind::ProbeWarning, Some(def.rule.span), "this probe does nothing: its body is empty");
+        }
+        let variants = instantiations(&def.rule);
+        // A rule without a pattern has to make sense where it stands; a pattern, somewhere.
+        let exact = matches.len() == 1 || def.rule.parts.get(2).is_some_and(|p| rule::is_exact(&p.pattern));
+        let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
+        let mut known = Vec::new();
+        let mut lacking = None;
+        let mut found = false;
+        for matched in matches {
+            for params in &variants {
+                let before = if constrained { None } else { Some(self.said.clone()) };
+                let outcome = self.probe_at(def, matched, params, &mut known);
+                match outcome {
+                    Outcome::Fits(body) => {
+                        found = true;
+                        let probe =
+                            Probe { script: self.script, number: *number, rule: self.rule, matched, body, span: def.rule.span };
+                        self.program.probes.push(probe);
+                    }
+                    Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
+                    Outcome::Lacks(why) => lacking = lacking.or(Some(why)),
+                    Outcome::Wrong => match before {
+                        // What a type parameter may stand for is then inferred from use.
+                        Some(before) if variants.len() > 1 => {
+                            lacking = lacking.or_else(|| Some(last(self.said, &before)));
+                            *self.said = before;
+                        }
+                        _ => {
+                            found = true;
+                        }
+                    },
+                }
+            }
+            *number += 1;
+        }
+        if let (false, Some(why)) = (found, lacking) {
+            self.say(&why);
+        }
+    }
+
+    fn say(&mut self, why: &[(Span, String, String)]) {
+        for (span, message, help) in why {
+            self.said.push_help(Kind::InstrumentationError, Some(*span), message, help);
+        }
+    }
+
+    fn probe_at(&mut self, def: &ProbeDef, matched: Match, params: &HashMap<Rc<str>, Ty>, known: &mut Vec<Known>) -> Outcome {
+        let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else { return Outcome::Wrong };
+        if let Some(why) = misfit(&def.rule, matched, &bounds) {
+            return Outcome::Lacks(vec![why]);
+        }
+        let alt = matched.mode.name().contains("alt");
+        let same = |k: &&Known| {
+            let answer = |name: &str| {
+                let mut found = matched.event.variable(name).or_else(|| crate::events::Instruction::hidden(name));
+                if let (Some(found), Some(ty)) = (&mut found, bounds.get(name)) {
+                    found.ty = ty.clone();
+                }
+                found
+            };
+            k.mode == alt
+                && k.params == *params
+                && k.bound == bound
+                && k.asked.iter().all(|(name, definition)| answer(name) == *definition)
+        };
+        if let Some(k) = known.iter().rev().take(16).find(same) {
+            return Outcome::Fits(k.body.clone());
+        }
+        let site = Site { matched, bounds, params: params.clone(), asked: vec![], unavailable: vec![] };
+        self.context = Context::Probe(site);
+        let complaints = self.said.iter().count();
+        let body = self.checked_body(def, &bound);
+        let Context::Probe(site) = std::mem::replace(&mut self.context, Context::Start) else { return Outcome::Wrong };
+        if !site.unavailable.is_empty() {
+            return Outcome::Lacks(site.unavailable);
+        }
+        if self.said.iter().count() > complaints && self.said.has_errors() {
+            return Outcome::Wrong;
+        }
+        let body = Rc::new(body);
+        known.push(Known { mode: alt, params: params.clone(), asked: site.asked, bound, body: body.clone() });
+        Outcome::Fits(body)
+    }
+
+    fn checked_body(&mut self, def: &ProbeDef, bound: &[(Bound, Ty)]) -> Body {
+        self.begin_body(Vec::new());
+        self.body.bounds.extend(bound.iter().cloned());
+        let predicate = match &def.predicate {
+            Some(e) => self.expr_of(e, &Ty::Bool),
+            None => None,
+        };
+        let stmts = self.block(&def.body);
+        let mut body = std::mem::take(&mut self.body);
+        body.predicate = predicate.map(fold::pure);
+        body.stmts = stmts;
+        body
+    }
+
+    /// The type bounds of a rule at an event: by name, and by what stands behind the names.
+    #[expect(clippy::type_complexity, reason = "two views of the same bounds")]
+    fn bounds(
+        &mut self,
+        rule: &Rule,
+        matched: Match,
+        params: &HashMap<Rc<str>, Ty>,
+    ) -> Option<(HashMap<String, Ty>, Vec<(Bound, Ty)>)> {
+        let (mut by_name, mut list) = (HashMap::new(), Vec::new());
+        for bound in rule.parts.iter().flat_map(|p| &p.bounds) {
+            let name = &bound.name.text;
+            let ty = match &bound.ty {
+                Ty::Param(p) => match params.get(p) {
+                    Some(ty) => ty.clone(),
+                    None => {
+                        self.error_help(
+                            bound.name.span,
+                            format!("the type parameter `{p}` is not declared"),
+                            format!("write `<{p}: numeric>` in the rule"),
+                        );
+                        return None;
+                    }
+                },
+                other => other.clone(),
+            };
+            match matched.event.variable(name).map(|d| d.bound) {
+                Some(b @ (Bound::Arg(_) | Bound::Res(_) | Bound::Local(_) | Bound::TargetFuncref)) => list.push((b, ty.clone())),
+                Some(Bound::Imm(_)) => {}
+                Some(_) => {
+                    let message = format!("`{name}` has one type only, so it is not bounded");
+                    self.error_help(bound.name.span, message, "bounds are for argN, resN, localN and immN");
+                    return None;
+                }
+                None => {}
+            }
+            by_name.insert(name.clone(), ty);
+        }
+        list.sort();
+        Some((by_name, list))
+    }
+}
+
+/// Why an event cannot satisfy the bounds, if it cannot.
+fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>) -> Option<(Span, String, String)> {
+    for bound in rule.parts.iter().flat_map(|p| &p.bounds) {
+        let (name, span) = (&bound.name.text, bound.name.span);
+        let event = match matched.event {
+            Event::Opcode(op) => op.name.to_string(),
+            other => other.path(),
+        };
+        let help = || format!("`whamm info -v -r {}` lists what there is", matched.path());
+        let Some(found) = matched.event.variable(name) else {
+            return Some((span, format!("`{name}` is not a valid bound var for `{event}`"), help()));
+        };
+        let wanted = bounds.get(name)?;
+        let held = |t: &Ty| if *t == Ty::Bool { Ty::I32.slots() } else { t.slots() };
+        if found.ty != Ty::Any && held(&found.ty) != held(wanted) {
+            return Some((span, format!("no site of `{event}` has a `{name}` of type {wanted}: it is {}", found.ty), help()));
+        }
+    }
+    None
+}
+
+/// What was said since.
+fn last(now: &Diagnostics, before: &Diagnostics) -> Vec<(Span, String, String)> {
+    let old: Vec<_> = before.iter().map(|d| (d.span, &d.message)).collect();
+    let new = now.iter().filter(|d| !old.contains(&(d.span, &d.message)));
+    new.filter_map(|d| Some((d.span?, d.message.clone(), d.help.clone().unwrap_or_default()))).collect()
+}

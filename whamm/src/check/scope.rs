@@ -1,0 +1,147 @@
+//! What names mean, by where they are used.
+
+use super::Checker;
+use crate::diagnostic::Kind;
+use crate::events::FORMER;
+use crate::events::{Definition, Event, Instruction};
+use crate::hir::Var;
+use crate::rule::Match;
+use crate::source::Span;
+use crate::types::Ty;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// What is being checked.
+#[derive(Debug)]
+pub(super) enum Context {
+    /// Statements outside of probes.
+    Start,
+    /// A function, with what it gives.
+    Function(Ty),
+    /// A probe at an event.
+    Probe(Site),
+}
+
+/// An event at which a probe is being checked.
+#[derive(Debug)]
+pub(super) struct Site {
+    pub(super) matched: Match,
+    /// Type bounds, by name.
+    pub(super) bounds: HashMap<String, Ty>,
+    /// What type parameters stand for.
+    pub(super) params: HashMap<Rc<str>, Ty>,
+    /// What was asked of the event: the body is the same at every event with the same answers.
+    pub(super) asked: Vec<(String, Option<Definition>)>,
+    /// A name of the event that it does not have, or that needs a bound: with a glob, the event is then left out.
+    pub(super) unavailable: Vec<(Span, String, String)>,
+}
+
+impl Context {
+    pub(super) fn owner(&self) -> String {
+        match self {
+            Self::Probe(site) => site.matched.event.names().1.to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// What a name means.
+#[derive(Clone, Debug)]
+pub(super) enum Meaning {
+    Var(Var, Ty),
+    Event(Definition),
+    Library(u32),
+}
+
+/// Variables of a body, innermost block last.
+#[derive(Debug, Default)]
+pub(super) struct Scopes(Vec<HashMap<String, (Var, Ty)>>);
+
+impl Scopes {
+    pub(super) fn enter(&mut self) {
+        self.0.push(HashMap::new());
+    }
+
+    pub(super) fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    pub(super) fn insert(&mut self, name: &str, var: Var, ty: &Ty) {
+        if let Some(scope) = self.0.last_mut() {
+            scope.insert(name.into(), (var, ty.clone()));
+        }
+    }
+
+    pub(super) fn innermost(&self, name: &str) -> bool {
+        self.0.last().is_some_and(|s| s.contains_key(name))
+    }
+
+    fn find(&self, name: &str) -> Option<&(Var, Ty)> {
+        self.0.iter().rev().find_map(|s| s.get(name))
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|s| s.keys()).map(String::as_str)
+    }
+}
+
+/// Names that older scripts may use for variables of their own.
+pub(super) fn is_new(name: &str) -> bool {
+    matches!(name, "file" | "line" | "taken" | "trap") || name.starts_with("res")
+}
+
+impl Checker<'_> {
+    /// What a name means here, if anything.
+    pub(super) fn meaning(&mut self, name: &str) -> Option<Meaning> {
+        if let Some((var, ty)) = self.scopes.find(name) {
+            return Some(Meaning::Var(*var, ty.clone()));
+        }
+        let global = self.globals.get(name).cloned();
+        if (global.is_none() || !is_new(name))
+            && let Some(found) = self.ask(name)
+        {
+            return Some(Meaning::Event(found));
+        }
+        match global {
+            Some((var, ty)) => Some(Meaning::Var(var, ty)),
+            None => self.uses.get(name).map(|&n| Meaning::Library(n)),
+        }
+    }
+
+    fn ask(&mut self, name: &str) -> Option<Definition> {
+        let Context::Probe(site) = &mut self.context else { return None };
+        let mut found = site.matched.event.variable(name).or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')));
+        if let (Some(definition), Some(ty)) = (&mut found, site.bounds.get(name)) {
+            definition.ty = ty.clone();
+        }
+        site.asked.push((name.into(), found.clone()));
+        found
+    }
+
+    /// What a name means; if nothing, says so.
+    pub(super) fn resolve(&mut self, name: &str, span: Span) -> Option<Meaning> {
+        if let Some(found) = self.meaning(name) {
+            return Some(found);
+        }
+        if let Some((old, new)) = FORMER.iter().find(|f| f.0 == name)
+            && let Some(found) = self.meaning(new)
+        {
+            let message = format!("`{old}` is now called `{new}`");
+            self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write `{new}`"));
+            return Some(found);
+        }
+        let known_elsewhere = Event::all().any(|e| e.variable(name).is_some());
+        if let (Context::Probe(site), true) = (&mut self.context, known_elsewhere) {
+            let message = format!("`{name}` is not a valid bound var for `{}`", site.matched.event.names().1);
+            let help = format!("`whamm info -v -r {}` lists what there is", site.matched.path());
+            site.unavailable.push((span, message, help));
+            return None;
+        }
+        let names: Vec<String> = self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
+        let near = crate::rule::nearest(name, names.iter().map(String::as_str));
+        let help =
+            if near.is_empty() { "declare it with `var name: type;`".into() } else { format!("did you mean `{}`?", near[0]) };
+        self.error_help(span, format!("there is no variable `{name}` here"), help);
+        None
+    }
+}

@@ -1,0 +1,122 @@
+//! `whamm info`: what a rule matches, and what can be used there.
+
+use clap::Args;
+use whamm::events::{Bound, Event};
+use whamm::rule::{self, Match};
+use whamm::{Diagnostics, Source};
+
+#[derive(Debug, Args)]
+pub(crate) struct Info {
+    /// The rule, or the beginning of one, as in `wasm:opcode:call`.
+    #[arg(short, long)]
+    rule: String,
+    /// Also the variables, with their types.
+    #[arg(short, long)]
+    vars: bool,
+    /// Also the functions.
+    #[arg(short, long)]
+    functions: bool,
+}
+
+/// A rule with the parts that were not given.
+fn completed(rule: &str) -> Vec<String> {
+    let parts = rule.split(':').count();
+    let fill = |n: usize| format!("{rule}{}", ":*".repeat(n.saturating_sub(parts)));
+    match parts {
+        0 | 1 => [2, 3, 4].map(fill).into(),
+        2 => [2, 3, 4].map(fill).into(),
+        3 => [3, 4].map(fill).into(),
+        _ => vec![rule.into()],
+    }
+}
+
+fn expand(rule: &str) -> Result<Vec<Match>, Diagnostics> {
+    let mut found: Vec<Match> = Vec::new();
+    let mut first = None;
+    for full in completed(rule) {
+        let source = Source::new("--rule", format!("{full} {{ }}"));
+        let mut said = Diagnostics::new(std::slice::from_ref(&source));
+        let script = whamm::syntax::parse(0, &source, &mut said);
+        for item in &script.items {
+            if let whamm::syntax::ast::Item::Probe(probe) = item {
+                found.extend(rule::expand(&probe.rule, &mut said));
+            }
+        }
+        if said.has_errors() {
+            first = first.or(Some(said));
+        }
+    }
+    match first {
+        Some(said) if found.is_empty() => Err(said),
+        _ => Ok(found),
+    }
+}
+
+fn kind(bound: Bound) -> &'static str {
+    match bound {
+        Bound::Formula(_) => "derived",
+        b if b.is_static() => "static",
+        _ => "dynamic",
+    }
+}
+
+fn signature(m: Match, name: &str) -> Option<String> {
+    let (_, types) = m.event.function(m.mode, name)?;
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    Some(format!("{name}({})", types.join(", ")))
+}
+
+impl Info {
+    pub(crate) fn run(&self, json: bool) -> Result<Diagnostics, Diagnostics> {
+        let matches = expand(&self.rule)?;
+        let mut before: Option<Event> = None;
+        for m in matches {
+            let variables = m.event.variables();
+            let functions: Vec<_> =
+                ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"].iter().filter_map(|n| signature(m, n)).collect();
+            if json {
+                let list: Vec<_> = variables
+                    .iter()
+                    .map(|(n, d)| serde_json::json!({"name": n, "type": d.ty.to_string(), "kind": kind(d.bound)}))
+                    .collect();
+                println!("{}", serde_json::json!({"rule": m.path(), "variables": list, "functions": functions}));
+                continue;
+            }
+            println!("{}", m.path());
+            if self.vars && before != Some(m.event) {
+                for (name, definition) in &variables {
+                    let formula = if let Bound::Formula(text) = definition.bound { format!(" = {text}") } else { String::new() };
+                    println!("    {name}: {} ({}){formula}", definition.ty, kind(definition.bound));
+                }
+            }
+            if self.functions {
+                for function in functions {
+                    println!("    {function}");
+                }
+            }
+            before = Some(m.event);
+        }
+        if self.functions && !json {
+            println!("everywhere:");
+            for line in EVERYWHERE {
+                println!("    {line}");
+            }
+        }
+        Ok(Diagnostics::default())
+    }
+}
+
+const EVERYWHERE: [&str; 12] = [
+    "strcmp((i32, i32), str) -> bool",
+    "strcontains((i32, i32), str) -> bool",
+    "memid(library) -> u32",
+    "memcpy(u32, u32, u32, u32, u32)",
+    "mem_size(u32) -> u32",
+    "page_size(u32) -> u32",
+    "active_data_start(u32) -> u32, active_data_len(u32) -> u32",
+    "write_str(u32, i32, str), read_str(u32, i32, u32) -> str",
+    "print(format, values...), println(format, values...)",
+    "text.addr() text.len() text.starts_with(str) text.ends_with(str) text.contains(str)",
+    "map.contains(key) map.delete(key) map.size()",
+    "library.function(...), @static library.function(...), @init library.function(...)",
+];

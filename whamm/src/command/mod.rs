@@ -1,0 +1,213 @@
+//! Commands: what is read, what is written, and what is said.
+
+mod info;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use whamm::{Destination, Diagnostics, Format, Kind, LibraryFile, Options, Source};
+
+/// Instruments WebAssembly with scripts.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    after_help = "Examples:
+  whamm instr -s hotness.mm -a app.wasm -o out.wasm    put the probes into a program
+  whamm instr --wei -s hotness.mm -o monitor.wasm      make a monitor for an engine
+  whamm info -v -r 'wasm:opcode:*load*:before'         what a rule matches, and its variables
+  whamm check *.mm                                     only say what is wrong"
+)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    what: What,
+    /// Diagnostics as JSON, one object per line.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Put probes into a program, or make a monitor of them.
+    Instr(Box<Instr>),
+    /// What a rule matches, and what can be used there.
+    Info(info::Info),
+    /// Say what is wrong with scripts.
+    Check {
+        /// The scripts.
+        #[arg(required = true)]
+        scripts: Vec<PathBuf>,
+        #[command(flatten)]
+        libraries: Libraries,
+    },
+    /// Lay scripts out in the usual way, in place.
+    Fmt {
+        /// The scripts.
+        #[arg(required = true)]
+        scripts: Vec<PathBuf>,
+        /// Only tell which scripts would change.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Libraries {
+    /// Libraries: name=path or name(module)=path, separated by commas.
+    #[arg(short, long = "user-libs", value_delimiter = ',', value_name = "NAME=PATH")]
+    user_libs: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+struct Instr {
+    /// A script; may be given several times, each has its own variables.
+    #[arg(short, long, required = true)]
+    script: Vec<PathBuf>,
+    /// The program, in binary or text.
+    #[arg(short, long, required_unless_present = "wei", conflicts_with = "wei")]
+    app: Option<PathBuf>,
+    /// Make a monitor module for an engine.
+    #[arg(short, long)]
+    wei: bool,
+    /// Where the output goes.
+    #[arg(short, long = "output-path", visible_alias = "output", default_value = "output.wasm")]
+    output_path: PathBuf,
+    #[command(flatten)]
+    libraries: Libraries,
+    /// How the report is written.
+    #[arg(long, value_enum, default_value = "csv")]
+    report: Report,
+    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`), or the path of a file, which is appended to.
+    /// By default the console, if the program uses WASI.
+    #[arg(long, value_name = "WHERE")]
+    report_to: Option<String>,
+    /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a trap; somewhat slower.
+    #[arg(long)]
+    exact_traps: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Report {
+    Csv,
+    Json,
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Diagnostics> {
+    std::fs::read(path).map_err(|e| Diagnostics::general(Kind::GeneralError, format!("{} cannot be read: {e}", path.display())))
+}
+
+fn script(path: &Path) -> Result<Source, Diagnostics> {
+    let text = String::from_utf8(read(path)?)
+        .map_err(|_| Diagnostics::general(Kind::ParsingError, format!("{} is not text in UTF-8", path.display())))?;
+    Ok(Source::new(path.display().to_string(), text))
+}
+
+fn scripts(paths: &[PathBuf]) -> Result<Vec<Source>, Diagnostics> {
+    paths.iter().map(|p| script(p)).collect()
+}
+
+impl Libraries {
+    fn read(&self) -> Result<Vec<LibraryFile>, Diagnostics> {
+        self.user_libs.iter().map(|given| library(given)).collect()
+    }
+}
+
+fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
+    let Some((name, path)) = given.split_once('=') else {
+        return Err(Diagnostics::general(
+            Kind::GeneralError,
+            format!("`{given}` is no library: write name=path or name(module)=path"),
+        ));
+    };
+    let (name, module) = match name.strip_suffix(')').and_then(|n| n.split_once('(')) {
+        Some((name, module)) => (name, module),
+        None => (name, name),
+    };
+    Ok(LibraryFile { name: name.into(), module: module.into(), bytes: read(Path::new(path))? })
+}
+
+/// Carries out a command.
+pub(crate) fn run(command: Command) -> ExitCode {
+    let json = command.json;
+    let result = match command.what {
+        What::Instr(instr) => instr.run(),
+        What::Info(info) => info.run(json),
+        What::Check { scripts: paths, libraries } => check(&paths, &libraries),
+        What::Fmt { scripts, check } => format_all(&scripts, check),
+    };
+    let (said, code) = match result {
+        Ok(said) if said.has_errors() => (said, ExitCode::FAILURE),
+        Ok(said) => (said, ExitCode::SUCCESS),
+        Err(said) => (said, ExitCode::FAILURE),
+    };
+    if json {
+        eprint!("{}", said.to_json());
+    } else {
+        eprint!("{said}");
+    }
+    code
+}
+
+fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagnostics> {
+    let libraries = libraries.read()?;
+    let mut all = Diagnostics::default();
+    // Each script on its own: `check *.mm` does not make them one run.
+    for path in paths {
+        let said = whamm::check_scripts(&[script(path)?], &libraries);
+        if all.is_empty() {
+            all = said;
+        } else if !said.is_empty() {
+            all.merge(said);
+        }
+    }
+    Ok(all)
+}
+
+fn format_all(paths: &[PathBuf], only_tell: bool) -> Result<Diagnostics, Diagnostics> {
+    let mut said = Diagnostics::default();
+    for path in paths {
+        let source = script(path)?;
+        let text = whamm::layout(&source)?;
+        if text == source.text {
+            continue;
+        }
+        if only_tell {
+            said.push(
+                Kind::GeneralError,
+                None,
+                format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display()),
+            );
+        } else {
+            write(path, text.as_bytes())?;
+        }
+    }
+    Ok(said)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
+    std::fs::write(path, bytes)
+        .map_err(|e| Diagnostics::general(Kind::GeneralError, format!("{} cannot be written: {e}", path.display())))
+}
+
+impl Instr {
+    fn run(&self) -> Result<Diagnostics, Diagnostics> {
+        let scripts = scripts(&self.script)?;
+        let libraries = self.libraries.read()?;
+        let format = match self.report {
+            Report::Csv => Format::Csv,
+            Report::Json => Format::Json,
+        };
+        let destination = match self.report_to.as_deref() {
+            None => Destination::Auto,
+            Some("console") => Destination::Console,
+            Some("host") => Destination::Host,
+            Some(path) => Destination::File(path.into()),
+        };
+        let options = Options { format, destination, exact_traps: self.exact_traps };
+        let output = match &self.app {
+            Some(app) => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
+            None => whamm::compile_monitor(&scripts, &libraries, &options)?,
+        };
+        write(&self.output_path, &output.module)?;
+        Ok(output.diagnostics)
+    }
+}

@@ -1,0 +1,218 @@
+//! What the compiler has to say: errors and warnings with a place, a cause and a remedy.
+//!
+//! All phases push into one [`Diagnostics`], so that one run tells everything that is wrong with a script. The kinds keep the names which
+//! existing scripts' users know.
+
+use crate::source::{Source, Span};
+use serde::Serialize;
+use std::fmt;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Nothing is emitted.
+    Error,
+    /// Emitted, but perhaps not what was meant.
+    Warning,
+}
+
+/// What sort of thing is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Kind {
+    /// The text is not a script.
+    ParsingError,
+    /// A name, a type or an operator does not fit.
+    TypeCheckError,
+    /// A name means two things.
+    DuplicateIdentifierError,
+    /// A rule or a variable does not fit the event.
+    InstrumentationError,
+    /// The engine target cannot express it.
+    WeiError,
+    /// A constant computation has no value.
+    ArithmeticError,
+    /// A file, a library or an option is wrong.
+    GeneralError,
+    /// What was read or written is not a valid module.
+    InvalidModule,
+    /// A suspicious probe.
+    ProbeWarning,
+    /// A suspicious expression.
+    TypeCheckWarning,
+}
+
+impl Kind {
+    /// Whether this stops the compilation.
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::ProbeWarning | Self::TypeCheckWarning => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+
+    fn word(self) -> String {
+        match self {
+            Self::InvalidModule => "invalid-module".into(),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+/// One thing to say.
+#[derive(Clone, Debug)]
+pub struct Diagnostic {
+    /// What sort of thing.
+    pub kind: Kind,
+    /// Where, unless it is about no place in a script.
+    pub span: Option<Span>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+/// Everything that was said, with the scripts it is about.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnostics {
+    list: Vec<Diagnostic>,
+    sources: Vec<Source>,
+}
+
+impl Diagnostics {
+    /// Nothing said yet about these scripts.
+    pub fn new(sources: &[Source]) -> Self {
+        Self { list: Vec::new(), sources: sources.to_vec() }
+    }
+
+    /// One error that is about no script.
+    pub fn general(kind: Kind, message: impl Into<String>) -> Self {
+        let mut all = Self::default();
+        all.push(kind, None, message);
+        all
+    }
+
+    /// Says something.
+    pub fn push(&mut self, kind: Kind, span: Option<Span>, message: impl Into<String>) {
+        self.list.push(Diagnostic { kind, span, message: message.into(), help: None });
+    }
+
+    /// Says something, and what to do about it.
+    pub fn push_help(&mut self, kind: Kind, span: Option<Span>, message: impl Into<String>, help: impl Into<String>) {
+        self.list.push(Diagnostic { kind, span, message: message.into(), help: Some(help.into()) });
+    }
+
+    /// Whether anything stops the compilation.
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|d| d.kind.severity() == Severity::Error)
+    }
+
+    /// Whether anything was said at all.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Everything that was said, each thing once, in the order of scripts and places.
+    pub fn iter(&self) -> impl Iterator<Item = &Diagnostic> {
+        let mut seen = std::collections::HashSet::new();
+        let mut all: Vec<_> = self.list.iter().filter(|d| seen.insert((d.span, &d.message))).collect();
+        all.sort_by_key(|d| d.span.map_or((0, 0), |s| (s.script, s.start)));
+        all.into_iter()
+    }
+
+    /// Takes over what another phase said.
+    pub fn append(&mut self, other: Self) {
+        self.list.extend(other.list);
+        if self.sources.is_empty() {
+            self.sources = other.sources;
+        }
+    }
+
+    /// Takes over what was said of other scripts.
+    pub fn merge(&mut self, other: Self) {
+        let shift = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        self.sources.extend(other.sources);
+        self.list.extend(other.list.into_iter().map(|mut d| {
+            if let Some(span) = &mut d.span {
+                span.script = span.script.saturating_add(shift);
+            }
+            d
+        }));
+    }
+
+    /// For editors: one object per line.
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            severity: Severity,
+            kind: String,
+            message: &'a str,
+            help: Option<&'a str>,
+            file: Option<&'a str>,
+            line: Option<usize>,
+            column: Option<usize>,
+            end_line: Option<usize>,
+            end_column: Option<usize>,
+        }
+        let entry = |d: &Diagnostic| {
+            let source = d.span.and_then(|s| self.sources.get(usize::from(s.script)));
+            let place = |at: u32| source.map(|s| s.place(at as usize));
+            let (start, end) = (d.span.and_then(|s| place(s.start)), d.span.and_then(|s| place(s.end)));
+            let entry = Entry {
+                severity: d.kind.severity(),
+                kind: d.kind.word(),
+                message: &d.message,
+                help: d.help.as_deref(),
+                file: source.map(|s| s.name.as_str()),
+                line: start.map(|p| p.0),
+                column: start.map(|p| p.1),
+                end_line: end.map(|p| p.0),
+                end_column: end.map(|p| p.1),
+            };
+            serde_json::to_string(&entry).unwrap_or_default() + "\n"
+        };
+        self.iter().map(entry).collect()
+    }
+
+    fn excerpt(&self, f: &mut fmt::Formatter<'_>, span: Span) -> fmt::Result {
+        let Some(source) = self.sources.get(usize::from(span.script)) else { return Ok(()) };
+        let (line, column) = source.place(span.start as usize);
+        let text = source.line(line);
+        let spare: usize = text.chars().count() + 1;
+        let covered = source
+            .text
+            .get(span.start as usize..span.end as usize)
+            .map_or(1, |t| t.split('\n').next().unwrap_or("").chars().count());
+        let width = covered.clamp(1, (spare + 1).saturating_sub(column).max(1));
+        let margin = line.to_string().len();
+        // A line of a megabyte would help nobody: show what is around the place.
+        let from = column.saturating_sub(80);
+        let shown: String = text.chars().skip(from).take(160).map(|c| if c == '\t' { ' ' } else { c }).collect();
+        writeln!(f, "{:margin$}--> {}:{line}:{column}", " ", source.name)?;
+        writeln!(f, "{:margin$} |", "")?;
+        writeln!(f, "{line} | {shown}")?;
+        writeln!(f, "{:margin$} | {:>pad$}{}", "", "", "^".repeat(width.min(160)), pad = column - 1 - from)
+    }
+}
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 50;
+        for d in self.iter().take(MOST) {
+            let word = if d.kind.severity() == Severity::Error { "error" } else { "warning" };
+            writeln!(f, "{word}[{}]: {}", d.kind.word(), d.message)?;
+            if let Some(span) = d.span {
+                self.excerpt(f, span)?;
+            }
+            if let Some(help) = &d.help {
+                writeln!(f, "  = help: {help}")?;
+            }
+        }
+        match self.iter().count().saturating_sub(MOST) {
+            0 => Ok(()),
+            more => writeln!(f, "... and {more} more"),
+        }
+    }
+}
+
+impl std::error::Error for Diagnostics {}

@@ -1,0 +1,680 @@
+//! Statements as instructions.
+//!
+//! Where a variable lives is a [`Storage`]: locals of the function, globals of the module, or words of memory. What is known of a site is
+//! folded first, so that branches which cannot be taken leave no code.
+
+use super::locals::Locals;
+use super::support::Support;
+use crate::events::{Bound, Function as EventFunction};
+use crate::fold::{self, Known};
+use crate::hir::{Builtin, Expr, ExprKind, Place, Program, Stmt, Var};
+use crate::library::Library;
+use crate::syntax::ast::BinOp;
+use crate::types::Ty;
+use std::collections::HashMap;
+use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
+
+/// Where the slots of a variable are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// Locals from this one on.
+    Locals(u32),
+    /// Globals from this one on.
+    Globals(u32),
+    /// Words of memory: at an address that a local holds, or at none, and an offset.
+    Memory(Option<u32>, u32),
+    /// Slots of the activation, which the engine keeps, from this one on.
+    Frame(u32),
+    /// A map, whose handle is known.
+    Constant(u32),
+}
+
+/// Where everything is that a body refers to.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// Variables of the site.
+    pub sites: Vec<Storage>,
+    /// Global and shared variables.
+    pub globals: Vec<Storage>,
+    /// Variables of the activation.
+    pub frames: Vec<Storage>,
+    /// What is known only when the site is reached.
+    pub bounds: HashMap<Bound, Storage>,
+    /// Where a bulk operation is done a second time: what writes it.
+    pub bulk: Option<Bulk>,
+    /// Where the instruction is replaced: the operands, last pushed first.
+    pub operands: Vec<(u32, ValType)>,
+    /// The types and final indices of functions, to be called instead.
+    pub callees: Vec<(u32, Vec<ValType>, Vec<ValType>)>,
+    /// Where the results of such a call go.
+    pub results: Vec<u32>,
+    /// Functions by name.
+    pub callee_names: HashMap<String, u32>,
+}
+
+/// A bulk operation on memory.
+#[derive(Clone, Copy, Debug)]
+pub enum Bulk {
+    /// From a data segment.
+    Init(u32),
+    /// From a memory.
+    Copy(u32),
+    /// One byte many times.
+    Fill,
+}
+
+/// Writes instructions.
+pub struct Emitter<'a> {
+    /// What was written.
+    pub out: Vec<u8>,
+    /// The rest of the module.
+    pub support: &'a mut Support,
+    /// Local variables.
+    pub locals: &'a mut Locals,
+    /// Where everything is.
+    pub scope: &'a Scope,
+    /// What is known.
+    pub known: &'a dyn Known,
+    /// The program.
+    pub program: &'a Program,
+    /// The libraries it uses.
+    pub libraries: &'a [Library],
+    /// The first slot of each local variable of the body.
+    pub own: Vec<u32>,
+    types: Vec<Ty>,
+    depth: u32,
+    leave: Option<u32>,
+    function: bool,
+    loops: Vec<(u32, u32)>,
+}
+
+impl std::fmt::Debug for Emitter<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emitter").field("out", &self.out.len()).finish_non_exhaustive()
+    }
+}
+
+/// The end of a chain of instructions, of which nothing more is wanted.
+pub(super) fn written(_: &mut InstructionSink<'_>) {}
+
+/// How wide a slot is in memory: always a word.
+pub const WORD: u32 = 8;
+
+impl<'a> Emitter<'a> {
+    /// Nothing written yet.
+    pub fn new(
+        support: &'a mut Support,
+        locals: &'a mut Locals,
+        scope: &'a Scope,
+        known: &'a dyn Known,
+        program: &'a Program,
+        libraries: &'a [Library],
+    ) -> Self {
+        Self {
+            out: vec![],
+            support,
+            locals,
+            scope,
+            known,
+            program,
+            libraries,
+            own: vec![],
+            types: vec![],
+            depth: 0,
+            leave: None,
+            function: false,
+            loops: vec![],
+        }
+    }
+
+    /// The writer of single instructions.
+    pub fn put(&mut self) -> InstructionSink<'_> {
+        InstructionSink::new(&mut self.out)
+    }
+
+    /// Makes room for the local variables of a body.
+    pub fn enter(&mut self, locals: &[Ty]) {
+        for ty in locals {
+            let slots = ty.slots();
+            let first = slots.first().map_or(0, |_| self.row(&slots));
+            self.own.push(first);
+            self.types.push(ty.clone());
+        }
+    }
+
+    /// Makes room for the local variables of another body in the same function.
+    pub fn own_locals(&mut self, locals: &[Ty]) {
+        self.own.clear();
+        self.types.clear();
+        self.enter(locals);
+    }
+
+    /// Makes room for the local variables of a function, whose parameters are there already.
+    pub fn enter_function(&mut self, locals: &[Ty], params: usize) {
+        let mut next = 0;
+        for ty in &locals[..params] {
+            self.own.push(next);
+            self.types.push(ty.clone());
+            next += u32::try_from(ty.slots().len()).unwrap_or(0);
+        }
+        self.enter(&locals[params..]);
+    }
+
+    /// Locals in a row, one for each slot.
+    fn row(&mut self, slots: &[ValType]) -> u32 {
+        match slots {
+            [one] => self.locals.take(*one),
+            _ => {
+                let all: Vec<u32> = slots.iter().map(|&s| self.locals.keep(s)).collect();
+                all.first().copied().unwrap_or(0)
+            }
+        }
+    }
+
+    /// A whole body: a condition that is left to be tested, then statements.
+    pub fn body(&mut self, condition: Option<&Expr>, stmts: &[Stmt]) {
+        let condition = condition.map(|c| self.fold(c));
+        match condition.as_ref().map(|c| &c.kind) {
+            Some(ExprKind::Bool(false)) => (),
+            Some(ExprKind::Bool(true)) | None => self.statements(stmts),
+            Some(_) => {
+                if let Some(c) = &condition {
+                    self.value(c);
+                }
+                self.open_if(BlockType::Empty);
+                self.statements(stmts);
+                self.close();
+            }
+        }
+    }
+
+    /// Statements among which a `return` may end them all.
+    fn statements(&mut self, stmts: &[Stmt]) {
+        let mut returns = false;
+        for stmt in stmts {
+            stmt.visit(&mut |s| returns |= matches!(s, Stmt::Return(_)));
+        }
+        if returns {
+            self.open(BlockType::Empty);
+            self.leave = Some(self.depth);
+            self.block(stmts);
+            self.close();
+            self.leave = None;
+        } else {
+            self.block(stmts);
+        }
+    }
+
+    /// The statements of a function, which leaves by `return`.
+    pub fn function_body(&mut self, stmts: &[Stmt]) {
+        self.function = true;
+        self.block(stmts);
+    }
+
+    pub(super) fn fold(&self, e: &Expr) -> Expr {
+        fold::fold(e.clone(), self.known)
+    }
+
+    pub(super) fn open(&mut self, ty: BlockType) {
+        self.put().block(ty);
+        self.depth += 1;
+    }
+
+    pub(super) fn open_if(&mut self, ty: BlockType) {
+        self.put().if_(ty);
+        self.depth += 1;
+    }
+
+    pub(super) fn close(&mut self) {
+        self.put().end();
+        self.depth -= 1;
+    }
+
+    fn block(&mut self, stmts: &[Stmt]) {
+        for stmt in stmts {
+            self.stmt(stmt);
+        }
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) {
+        let mark = self.locals.mark();
+        match stmt {
+            Stmt::Declare(local, init) => {
+                let ty = self.local_type(*local);
+                let storage = Storage::Locals(self.own[*local as usize]);
+                match init {
+                    Some(e) => self.expr(e),
+                    None => self.zero(&ty),
+                }
+                self.store(storage, &ty);
+            }
+            Stmt::Assign(place, value) => {
+                self.expr(value);
+                self.assign(place);
+            }
+            Stmt::Update(place, op, value) => self.update(place, *op, value),
+            Stmt::Do(e) => {
+                self.expr(e);
+                for _ in e.ty.slots() {
+                    self.put().drop();
+                }
+            }
+            Stmt::Return(value) => self.give_back(value.as_ref()),
+            Stmt::If(cond, yes, no) => self.choose(cond, yes, no),
+            Stmt::Count(counter, low, high, body) => self.count(*counter, low, high, body),
+            Stmt::Each(key, value, map, body) => self.each(*key, *value, map, body),
+            Stmt::While(cond, bound, body) => self.repeat(cond, *bound, body),
+            Stmt::Break => {
+                let target = self.loops.last().map_or(0, |l| self.depth - l.0);
+                self.put().br(target);
+            }
+            Stmt::Continue => {
+                let target = self.loops.last().map_or(0, |l| self.depth - l.1);
+                self.put().br(target);
+            }
+        }
+        self.locals.release(mark);
+    }
+
+    pub(super) fn local_type(&self, local: u32) -> Ty {
+        self.types.get(local as usize).cloned().unwrap_or(Ty::I32)
+    }
+
+    fn give_back(&mut self, value: Option<&Expr>) {
+        if let Some(e) = value {
+            self.expr(e);
+        }
+        match self.leave {
+            Some(depth) if !self.function => {
+                let target = self.depth - depth;
+                self.put().br(target);
+            }
+            _ => {
+                self.put().return_();
+            }
+        }
+    }
+
+    fn choose(&mut self, cond: &Expr, yes: &[Stmt], no: &[Stmt]) {
+        let cond = self.fold(cond);
+        if let ExprKind::Bool(b) = cond.kind {
+            return self.block(if b { yes } else { no });
+        }
+        self.value(&cond);
+        self.open_if(BlockType::Empty);
+        self.block(yes);
+        if !no.is_empty() {
+            self.put().else_();
+            self.block(no);
+        }
+        self.close();
+    }
+
+    /// A loop around a body: the label behind it ends it, the label inside goes on.
+    fn looped(&mut self, head: impl FnOnce(&mut Self), body: &[Stmt], tail: impl FnOnce(&mut Self)) {
+        self.open(BlockType::Empty);
+        let end = self.depth;
+        self.put().loop_(BlockType::Empty);
+        self.depth += 1;
+        head(self);
+        self.open(BlockType::Empty);
+        self.loops.push((end, self.depth));
+        self.block(body);
+        self.loops.pop();
+        self.close();
+        tail(self);
+        self.put().br(0);
+        self.close();
+        self.close();
+    }
+
+    fn count(&mut self, counter: u32, low: &Expr, high: &Expr, body: &[Stmt]) {
+        let ty = low.ty.clone();
+        let slot = ty.slots()[0];
+        let (own, end, next) = (self.own[counter as usize], self.locals.keep(slot), self.locals.keep(slot));
+        self.expr(low);
+        self.put().local_set(next);
+        self.expr(high);
+        self.put().local_set(end);
+        let head = |this: &mut Self| {
+            this.put().local_get(next).local_tee(own).local_get(end);
+            this.operator(BinOp::Ge, &ty);
+            this.put().br_if(1);
+        };
+        let tail = |this: &mut Self| {
+            this.put().local_get(own);
+            if slot == ValType::I64 {
+                written(this.put().i64_const(1).i64_add())
+            } else {
+                written(this.put().i32_const(1).i32_add())
+            }
+            this.put().local_set(next);
+        };
+        self.looped(head, body, tail);
+    }
+
+    fn each(&mut self, key: u32, value: Option<u32>, map: &Expr, body: &[Stmt]) {
+        let Ty::Map(kv) = map.ty.clone() else { return };
+        let [handle, at, left] = [(); 3].map(|()| self.locals.keep(ValType::I32));
+        self.expr(map);
+        let size = word(0, self.memory());
+        self.put().local_tee(handle).i32_load(size).local_set(left);
+        let (sorted, memory) = (self.support.runtime("map_sorted"), self.memory());
+        self.put().local_get(left).if_(BlockType::Empty).local_get(handle).call(sorted).local_set(at).end();
+        let entry = self.locals.keep(ValType::I32);
+        let width = u32::try_from(kv.0.slots().len()).unwrap_or(0) * WORD;
+        let head = |this: &mut Self| {
+            this.put().local_get(left).i32_eqz().br_if(1);
+            this.put().local_get(left).i32_const(1).i32_sub().local_set(left);
+            this.put().local_get(at).i32_load(word(0, memory)).local_set(entry);
+            this.put().local_get(at).i32_const(4).i32_add().local_set(at);
+            this.load(Storage::Memory(Some(entry), 0), &kv.0);
+            this.store(Storage::Locals(this.own[key as usize]), &kv.0);
+            if let Some(value) = value {
+                this.load(Storage::Memory(Some(entry), width), &kv.1);
+                this.store(Storage::Locals(this.own[value as usize]), &kv.1);
+            }
+        };
+        self.looped(head, body, |_| {});
+    }
+
+    fn repeat(&mut self, cond: &Expr, bound: u32, body: &[Stmt]) {
+        let left = self.locals.keep(ValType::I32);
+        self.put().i32_const(bound.cast_signed()).local_set(left);
+        let head = |this: &mut Self| {
+            this.put().local_get(left).i32_eqz().br_if(1);
+            this.put().local_get(left).i32_const(1).i32_sub().local_set(left);
+            this.expr(cond);
+            this.put().i32_eqz().br_if(1);
+        };
+        self.looped(head, body, |_| {});
+    }
+
+    /// Where a variable is.
+    pub(super) fn storage(&self, var: Var) -> Storage {
+        let of = |list: &[Storage], n: u32| list.get(n as usize).copied().unwrap_or(Storage::Constant(0));
+        match var {
+            Var::Local(n) => Storage::Locals(self.own.get(n as usize).copied().unwrap_or(0)),
+            Var::Site(n) => of(&self.scope.sites, n),
+            Var::Global(n) => of(&self.scope.globals, n),
+            Var::Frame(n) => of(&self.scope.frames, n),
+        }
+    }
+
+    /// Storage and type of a place that is no element of a map.
+    fn fixed(&self, place: &Place) -> Option<(Storage, Ty)> {
+        match place {
+            Place::Var(var, ty) => Some((self.storage(*var), ty.clone())),
+            Place::Bound(b, ty) => Some((*self.scope.bounds.get(b)?, ty.clone())),
+            Place::Field(inner, n) => {
+                let (storage, ty) = self.fixed(inner)?;
+                Some(part(storage, &ty, *n))
+            }
+            Place::Element(..) => None,
+        }
+    }
+
+    /// The address of an element, which is made if there is none, in a local; with where in it the place is.
+    fn element(&mut self, place: &Place) -> Option<(Storage, Ty)> {
+        match place {
+            Place::Element(map, key) => {
+                self.key(key);
+                self.expr(map);
+                let get = self.support.runtime("map_get");
+                let at = self.locals.take(ValType::I32);
+                self.put().call(get).local_set(at);
+                Some((Storage::Memory(Some(at), 0), place.ty()))
+            }
+            Place::Field(inner, n) => {
+                let (storage, ty) = self.element(inner)?;
+                Some(part(storage, &ty, *n))
+            }
+            _ => None,
+        }
+    }
+
+    /// Puts the value on the stack into a place.
+    fn assign(&mut self, place: &Place) {
+        let ty = place.ty();
+        if let Some((storage, _)) = self.fixed(place) {
+            return self.store(storage, &ty);
+        }
+        let held: Vec<_> = ty.slots().iter().map(|&s| (self.locals.take(s), s)).collect();
+        for &(local, _) in held.iter().rev() {
+            self.put().local_set(local);
+        }
+        if let Some((storage, _)) = self.element(place) {
+            for &(local, _) in &held {
+                self.put().local_get(local);
+            }
+            self.store(storage, &ty);
+        }
+    }
+
+    fn update(&mut self, place: &Place, op: BinOp, value: &Expr) {
+        let ty = place.ty();
+        let Some((storage, _)) = self.fixed(place) else {
+            self.expr(value);
+            let held = self.locals.take(ty.slots()[0]);
+            self.put().local_set(held);
+            if let Some((storage, _)) = self.element(place) {
+                self.address(storage);
+                self.load(storage, &ty);
+                self.put().local_get(held);
+                self.operator(op, &ty);
+                self.store_at(storage, &ty);
+            }
+            return;
+        };
+        self.address(storage);
+        self.load(storage, &ty);
+        self.expr(value);
+        self.operator(op, &ty);
+        self.store_at(storage, &ty);
+    }
+
+    fn address(&mut self, storage: Storage) {
+        if let Storage::Memory(base, _) = storage {
+            match base {
+                Some(local) => written(self.put().local_get(local)),
+                None => written(self.put().i32_const(0)),
+            };
+        }
+    }
+
+    /// Stores one slot; in memory, its address lies below it.
+    fn store_at(&mut self, storage: Storage, ty: &Ty) {
+        match storage {
+            Storage::Memory(_, offset) => self.store_word(offset, ty.slots()[0]),
+            other => self.store(other, ty),
+        }
+    }
+
+    pub(super) fn memory(&self) -> u32 {
+        self.support.layout().memory
+    }
+
+    fn store_word(&mut self, offset: u32, slot: ValType) {
+        let arg = word(offset, self.memory());
+        match slot {
+            ValType::I64 => written(self.put().i64_store(arg)),
+            ValType::F32 => written(self.put().f32_store(arg)),
+            ValType::F64 => written(self.put().f64_store(arg)),
+            _ => written(self.put().i32_store(arg)),
+        };
+    }
+
+    /// Pushes the slots of a variable.
+    pub fn load(&mut self, storage: Storage, ty: &Ty) {
+        for (i, slot) in (0..).zip(ty.slots()) {
+            match storage {
+                Storage::Locals(first) => written(self.put().local_get(first + i)),
+                Storage::Globals(first) => written(self.put().global_get(first + i)),
+                Storage::Constant(value) => written(self.put().i32_const(value.cast_signed())),
+                Storage::Frame(first) => self.frame("get", first + i, slot),
+                Storage::Memory(_, offset) => {
+                    self.address(storage);
+                    let arg = word(offset + i * WORD, self.memory());
+                    match slot {
+                        ValType::I64 => written(self.put().i64_load(arg)),
+                        ValType::F32 => written(self.put().f32_load(arg)),
+                        ValType::F64 => written(self.put().f64_load(arg)),
+                        _ => written(self.put().i32_load(arg)),
+                    }
+                }
+            };
+        }
+    }
+
+    /// Pops the slots of a variable.
+    pub fn store(&mut self, storage: Storage, ty: &Ty) {
+        for (i, slot) in (0u32..).zip(ty.slots()).collect::<Vec<_>>().into_iter().rev() {
+            match storage {
+                Storage::Locals(first) => {
+                    self.put().local_set(first + i);
+                }
+                Storage::Globals(first) => {
+                    self.put().global_set(first + i);
+                }
+                Storage::Memory(_, offset) => {
+                    let held = self.locals.take(slot);
+                    self.put().local_set(held);
+                    self.address(storage);
+                    self.put().local_get(held);
+                    self.store_word(offset + i * WORD, slot);
+                }
+                Storage::Frame(first) => {
+                    let held = self.locals.take(slot);
+                    self.put().local_set(held).i32_const((first + i).cast_signed()).local_get(held);
+                    self.frame("set", first + i, slot);
+                }
+                Storage::Constant(_) => {
+                    self.put().drop();
+                }
+            }
+        }
+    }
+
+    /// Asks the engine for a slot of the activation, or hands it one.
+    fn frame(&mut self, what: &str, number: u32, slot: ValType) {
+        let name = match slot {
+            ValType::I64 => "i64",
+            ValType::F32 => "f32",
+            ValType::F64 => "f64",
+            _ => "i32",
+        };
+        let callee = self.support.imported("wasm-aot:ext", &format!("frame_{what}_{name}")).unwrap_or(0);
+        if what == "get" {
+            self.put().i32_const(number.cast_signed());
+        }
+        self.put().call(callee);
+    }
+
+    /// Pushes zeros.
+    pub(crate) fn zero(&mut self, ty: &Ty) {
+        if let Ty::Map(_) = ty {
+            let model = self.support.map(ty);
+            let like = self.support.runtime("map_like");
+            self.put().i32_const(model.cast_signed()).call(like);
+            return;
+        }
+        for slot in ty.slots() {
+            match slot {
+                ValType::I64 => written(self.put().i64_const(0)),
+                ValType::F32 => written(self.put().f32_const(0.0.into())),
+                ValType::F64 => written(self.put().f64_const(0.0.into())),
+                ValType::Ref(_) => written(self.put().ref_null(wasm_encoder::HeapType::FUNC)),
+                _ => written(self.put().i32_const(0)),
+            };
+        }
+    }
+
+    /// A function that exists only at some events.
+    pub(super) fn event_function(&mut self, function: EventFunction, args: &[Expr], span: crate::source::Span) {
+        let refuse = |this: &mut Self, message: &str, help: &str| this.support.refused.push((span, message.into(), help.into()));
+        let scope = self.scope;
+        match function {
+            EventFunction::DropArgs => {}
+            EventFunction::AltCallById | EventFunction::AltCallByName => {
+                let arg = self.fold(&args[0]);
+                let number = match &arg.kind {
+                    ExprKind::Int(n) => u32::try_from(*n).ok(),
+                    ExprKind::Str(name) => scope.callee_names.get(&**name).copied(),
+                    _ => None,
+                };
+                let Some((callee, params, results)) = number.and_then(|n| scope.callees.get(n as usize)) else {
+                    return refuse(
+                        self,
+                        "there is no such function to call instead",
+                        "give the constant index or the name of a function of the program",
+                    );
+                };
+                let given: Vec<ValType> = scope.operands.iter().map(|o| o.1).collect();
+                if given != *params || results.len() != scope.results.len() {
+                    return refuse(
+                        self,
+                        "the function to be called instead has another type than the instruction",
+                        "it must take and give what the instruction takes and gives",
+                    );
+                }
+                for (local, _) in &scope.operands {
+                    self.put().local_get(*local);
+                }
+                self.put().call(*callee);
+                for local in scope.results.iter().rev() {
+                    self.put().local_set(*local);
+                }
+            }
+            EventFunction::DupAt => {
+                let target = self.fold(&args[0]);
+                let (Some(bulk), ExprKind::Int(n), [_, source, len]) = (scope.bulk, &target.kind, &scope.operands[..]) else {
+                    return refuse(self, "the memory of `dup_at` is not known here", "use `memid(library)` or `APP_MEMID`");
+                };
+                let memory = u32::try_from(*n).unwrap_or(0);
+                let (source, len) = (source.0, len.0);
+                self.expr(&args[1]);
+                self.put().local_get(source).local_get(len);
+                match bulk {
+                    Bulk::Init(data) => written(self.put().memory_init(memory, data)),
+                    Bulk::Copy(from) => written(self.put().memory_copy(memory, from)),
+                    Bulk::Fill => written(self.put().memory_fill(memory)),
+                };
+            }
+        }
+    }
+}
+
+/// A part of a tuple: where it is, and its type.
+pub fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
+    let Ty::Tuple(parts) = ty else { return (storage, ty.clone()) };
+    let before: usize = parts.iter().take(n as usize).map(|p| p.slots().len()).sum();
+    let before = u32::try_from(before).unwrap_or(0);
+    let ty = parts.get(n as usize).cloned().unwrap_or_else(Ty::unit);
+    let storage = match storage {
+        Storage::Locals(first) => Storage::Locals(first + before),
+        Storage::Globals(first) => Storage::Globals(first + before),
+        Storage::Memory(base, offset) => Storage::Memory(base, offset + before * WORD),
+        Storage::Frame(first) => Storage::Frame(first + before),
+        constant @ Storage::Constant(_) => constant,
+    };
+    (storage, ty)
+}
+
+/// A word of our memory.
+pub fn word(offset: u32, memory: u32) -> MemArg {
+    MemArg { offset: offset.into(), align: 2, target: MemArgTarget::Memory(memory), ordering: None }
+}
+
+/// Whether a body leaves the operands out, or calls something else with them.
+pub fn replaces(stmts: &[Stmt]) -> (bool, bool) {
+    let (mut drops, mut calls) = (false, false);
+    for stmt in stmts {
+        stmt.walk(&mut |e| {
+            if let ExprKind::Builtin(Builtin::Event(f), _) = &e.kind {
+                drops |= *f == EventFunction::DropArgs;
+                calls |= matches!(f, EventFunction::AltCallById | EventFunction::AltCallByName);
+            }
+        });
+    }
+    (drops, calls)
+}

@@ -1,0 +1,35 @@
+//! Functions of scripts.
+
+use super::code::{Emitter, Scope, Storage};
+use super::locals::Locals;
+use super::support::{Shape, Support};
+use crate::fold::Nothing;
+use crate::hir::{Function, Program};
+use crate::library::Library;
+use crate::types::Ty;
+
+/// Writes a function: its type and its code.
+pub fn write(
+    support: &mut Support,
+    function: &Function,
+    globals: &[Storage],
+    program: &Program,
+    libraries: &[Library],
+) -> (Shape, wasm_encoder::Function) {
+    let params: Vec<_> = function.locals[..function.params].iter().flat_map(Ty::slots).collect();
+    let results = function.result.slots();
+    let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
+    let scope = Scope { globals: globals.to_vec(), ..Scope::default() };
+    let mut emitter = Emitter::new(support, &mut locals, &scope, &Nothing, program, libraries);
+    emitter.enter_function(&function.locals, function.params);
+    emitter.function_body(&function.stmts);
+    let code = std::mem::take(&mut emitter.out);
+    let mut body = wasm_encoder::Function::new(locals.types().iter().map(|&t| (1, t)));
+    body.raw(code);
+    if !results.is_empty() {
+        // Every path returns: that was checked.
+        body.instructions().unreachable();
+    }
+    body.instructions().end();
+    ((params, results), body)
+}

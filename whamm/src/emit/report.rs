@@ -1,0 +1,126 @@
+//! Reports: what variables say of themselves.
+//!
+//! Rows of sites come from tables, which the run-time support walks; the few rows of globals are written by code of their own, whose texts
+//! are known.
+
+use super::code::{Emitter, Storage, WORD};
+use super::support::Support;
+use crate::hir::Variable;
+use crate::types::Ty;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Rows with commas, under a heading.
+    #[default]
+    Csv,
+    /// One object per line.
+    Json,
+}
+
+/// What the CSV begins with.
+pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
+id, id_type, name, whamm_type, wasm_type, script_id, fname, fid, pc, probe_id, value(s)\n";
+
+/// A variable as rows of sites refer to it: eleven numbers.
+pub fn description(support: &mut Support, variable: &Variable, probe: &str, frame: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(support.pair(&variable.name));
+    bytes.extend(support.pair(&variable.ty.to_string()));
+    bytes.extend(support.pair(&variable.ty.wasm_name()));
+    bytes.extend(support.pair(probe));
+    bytes.extend(support.descriptor_at(&variable.ty).to_le_bytes());
+    bytes.extend(u32::from(variable.script).to_le_bytes());
+    bytes.extend(u32::from(frame).to_le_bytes());
+    bytes
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+/// What a row of a global says before its value, and after.
+fn global_row(variable: &Variable, number: u32, format: Format) -> (String, &'static str) {
+    let slots = u32::try_from(variable.ty.slots().len()).unwrap_or(1);
+    let kind = if matches!(variable.ty, Ty::Map(_)) { "map_id" } else { "global_id" };
+    let several = |one: &dyn Fn(u32) -> String| {
+        let all: Vec<String> = (0..slots).map(one).collect();
+        if all.len() == 1 { all[0].clone() } else { format!("({})", all.join("; ")) }
+    };
+    let (ids, kinds) = (several(&|n| (number + n).to_string()), several(&|_| kind.into()));
+    let (ty, wasm, script) = (variable.ty.to_string(), variable.ty.wasm_name(), variable.script);
+    match format {
+        Format::Csv => (format!("{ids}, {kinds}, {}, {ty}, {wasm}, script{script}, , , , , ", quoted(&variable.name)), "\n"),
+        Format::Json => {
+            let name = serde_json::Value::from(&*variable.name);
+            let row = format!(
+                "{{\"id\":\"{ids}\",\"id_type\":\"{kind}\",\"name\":{name},\"type\":\"{ty}\",\"wasm\":\"{wasm}\",\"script\":\"script{script}\",\"value\":"
+            );
+            (row, "}\n")
+        }
+    }
+}
+
+impl Emitter<'_> {
+    fn say(&mut self, text: &str) {
+        let at = self.support.text(text);
+        let puts = self.support.runtime("puts");
+        self.put().i32_const(at.cast_signed()).i32_const(i32::try_from(text.len()).unwrap_or(0)).call(puts);
+    }
+
+    /// The heading, if the format has one.
+    pub fn heading(&mut self, format: Format) {
+        if format == Format::Csv {
+            self.say(HEADING);
+        }
+    }
+
+    /// The row of a variable that exists once.
+    pub fn global_row(&mut self, variable: &Variable, storage: Storage, number: u32, format: Format) {
+        let (before, after) = global_row(variable, number, format);
+        self.say(&before);
+        let words = self.support.bytes(&vec![0; variable.ty.slots().len() * WORD as usize], 8);
+        let descriptor = self.support.descriptor_at(&variable.ty);
+        self.load(storage, &variable.ty);
+        self.store(Storage::Memory(None, words), &variable.ty);
+        let put = self.support.runtime("put_value");
+        self.put().i32_const(descriptor.cast_signed()).i32_const(words.cast_signed()).call(put);
+        self.say(after);
+    }
+
+    /// Empties what was written.
+    pub fn finish_report(&mut self) {
+        let flush = self.support.runtime("flush");
+        self.put().call(flush);
+    }
+}
+
+/// Where a global or shared variable lives: in globals, or, a map, at an address.
+pub fn place(support: &mut Support, variable: &Variable) -> Storage {
+    if let Ty::Map(_) = variable.ty {
+        return Storage::Constant(support.map(&variable.ty));
+    }
+    let init = variable.init.as_ref();
+    let values = init.map(|e| constants(support, e)).unwrap_or_default();
+    let mut first = None;
+    for (i, slot) in variable.ty.slots().into_iter().enumerate() {
+        let global = support.global(slot, values.get(i).copied().unwrap_or(0));
+        first.get_or_insert(global);
+    }
+    Storage::Globals(first.unwrap_or(0))
+}
+
+/// The slots of a constant, as bits.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are the value")]
+pub fn constants(support: &mut Support, e: &crate::hir::Expr) -> Vec<i64> {
+    use crate::hir::ExprKind as K;
+    match &e.kind {
+        K::Int(n) => vec![*n as i64],
+        K::Bool(b) => vec![i64::from(*b)],
+        K::Float(x) if e.ty == Ty::F32 => vec![i64::from((*x as f32).to_bits())],
+        K::Float(x) => vec![x.to_bits() as i64],
+        K::Str(s) => vec![i64::from(support.text(s)), s.len() as i64],
+        K::Tuple(parts) => parts.iter().flat_map(|p| constants(support, p)).collect(),
+        _ => vec![0; e.ty.slots().len()],
+    }
+}

@@ -1,0 +1,512 @@
+//! What a module needs besides the program's own code.
+//!
+//! The run-time support is text in this repository (`runtime/support.wat`). It is assembled once; a module gets only the functions that its
+//! code calls, and what these call. Function indices are given out when they are first asked for, so that code can be written in one pass:
+//! everything that is imported is known before.
+
+use crate::hir::Program;
+use crate::types::Ty;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::OnceLock;
+use wasm_encoder::reencode::Reencode;
+use wasm_encoder::{
+    CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection, GlobalType, MemorySection, MemoryType,
+    TypeSection, ValType,
+};
+use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
+
+/// Where texts and tables begin: below are the places that the run-time support uses itself.
+const DATA: u32 = 5632;
+
+/// A function's type.
+pub type Shape = (Vec<ValType>, Vec<ValType>);
+
+struct Template {
+    bytes: Vec<u8>,
+    shapes: Vec<Shape>,
+    /// Imports first: their names.
+    imports: Vec<String>,
+    bodies: Vec<std::ops::Range<usize>>,
+    globals: Vec<(ValType, i32)>,
+    names: HashMap<String, u32>,
+}
+
+fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValType]) -> Shape {
+    (params.iter().map(|&t| val(t)).collect(), results.iter().map(|&t| val(t)).collect())
+}
+
+/// A type of one library as the other writes it.
+pub fn val(t: wasmparser::ValType) -> ValType {
+    wasm_encoder::reencode::RoundtripReencoder.val_type(t).unwrap_or(ValType::I32)
+}
+
+impl Template {
+    fn get() -> &'static Self {
+        static TEMPLATE: OnceLock<Template> = OnceLock::new();
+        TEMPLATE.get_or_init(|| Self::read().expect("the run-time support is part of this crate, and its tests assemble it"))
+    }
+
+    fn read() -> Result<Self, Box<dyn std::error::Error>> {
+        let bytes = wat::parse_str(include_str!("../runtime/support.wat"))?;
+        let mut t =
+            Self { bytes: vec![], shapes: vec![], imports: vec![], bodies: vec![], globals: vec![], names: HashMap::new() };
+        let mut types = Vec::new();
+        for payload in Parser::new(0).parse_all(&bytes) {
+            match payload? {
+                Payload::TypeSection(s) => {
+                    for group in s {
+                        for ty in group?.into_types() {
+                            if let CompositeInnerType::Func(f) = ty.composite_type.inner {
+                                types.push(shape(f.params(), f.results()));
+                            }
+                        }
+                    }
+                }
+                Payload::ImportSection(s) => {
+                    for import in s.into_imports() {
+                        let import = import?;
+                        if let TypeRef::Func(ty) = import.ty {
+                            t.imports.push(import.name.into());
+                            t.shapes.push(types[ty as usize].clone());
+                        }
+                    }
+                }
+                Payload::FunctionSection(s) => {
+                    for ty in s {
+                        t.shapes.push(types[ty? as usize].clone());
+                    }
+                }
+                Payload::GlobalSection(s) => {
+                    for global in s {
+                        let global = global?;
+                        let mut reader = global.init_expr.get_operators_reader();
+                        let init = if let wasmparser::Operator::I32Const { value } = reader.read()? { value } else { 0 };
+                        t.globals.push((val(global.ty.content_type), init));
+                    }
+                }
+                Payload::ExportSection(s) => {
+                    for export in s {
+                        let export = export?;
+                        t.names.insert(export.name.into(), export.index);
+                    }
+                }
+                Payload::CodeSectionEntry(body) => {
+                    let range = body.range();
+                    t.bodies.push(usize::try_from(range.start)?..usize::try_from(range.end)?);
+                }
+                _ => {}
+            }
+        }
+        t.bytes = bytes;
+        Ok(t)
+    }
+}
+
+/// How a report leaves the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlet {
+    /// Through WASI, whose memory is ours.
+    Own,
+    /// Through WASI, whose memory is the program's, which has this index.
+    Lent(u32),
+    /// Kept for the host to fetch.
+    Kept,
+}
+
+/// Indices at which what is added begins, and what is imported.
+#[derive(Clone, Debug, Default)]
+pub struct Layout {
+    /// Types that are there already.
+    pub types: u32,
+    /// Functions that are there already, imports included.
+    pub functions: u32,
+    /// Globals that are there already.
+    pub globals: u32,
+    /// The index of our memory.
+    pub memory: u32,
+    /// Functions that were imported for us, by module and name.
+    pub imports: HashMap<(String, String), u32>,
+    /// Memories of libraries, by the number of the library.
+    pub library_memories: HashMap<u32, u32>,
+    /// The first memory that the program defines or imports.
+    pub app_memory: Option<u32>,
+}
+
+/// What is added to a module.
+#[derive(Debug)]
+pub struct Support {
+    layout: Layout,
+    outlet: Outlet,
+    types: Vec<Shape>,
+    known_types: HashMap<Shape, u32>,
+    functions: Vec<Option<(u32, Function)>>,
+    names: Vec<(u32, String)>,
+    globals: Vec<(ValType, i64)>,
+    data: Vec<u8>,
+    texts: HashMap<Rc<str>, u32>,
+    linked: HashMap<u32, u32>,
+    linked_globals: BTreeMap<u32, u32>,
+    called: BTreeMap<u32, u32>,
+    /// Things that cannot be expressed, found while writing code.
+    pub refused: Vec<(crate::source::Span, String, String)>,
+}
+
+fn index(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl Support {
+    /// Nothing added yet.
+    pub fn new(layout: Layout, outlet: Outlet) -> Self {
+        Self {
+            layout,
+            outlet,
+            types: vec![],
+            known_types: HashMap::new(),
+            functions: vec![],
+            names: vec![],
+            globals: vec![],
+            data: vec![],
+            texts: HashMap::new(),
+            linked: HashMap::new(),
+            linked_globals: BTreeMap::new(),
+            called: BTreeMap::new(),
+            refused: vec![],
+        }
+    }
+
+    /// Where things are.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// How the report leaves.
+    pub fn outlet(&self) -> &Outlet {
+        &self.outlet
+    }
+
+    /// The index of a function type.
+    pub fn ty(&mut self, shape: &Shape) -> u32 {
+        if let Some(&found) = self.known_types.get(shape) {
+            return found;
+        }
+        let number = self.layout.types + index(self.types.len());
+        self.types.push(shape.clone());
+        self.known_types.insert(shape.clone(), number);
+        number
+    }
+
+    /// An index for a function that will be written later.
+    pub fn reserve(&mut self, name: &str) -> u32 {
+        let number = self.layout.functions + index(self.functions.len());
+        self.functions.push(None);
+        self.names.push((number, name.into()));
+        number
+    }
+
+    /// The function at a reserved index.
+    pub fn define(&mut self, number: u32, shape: &Shape, function: Function) {
+        let ty = self.ty(shape);
+        self.functions[(number - self.layout.functions) as usize] = Some((ty, function));
+    }
+
+    /// A new mutable global.
+    pub fn global(&mut self, ty: ValType, init: i64) -> u32 {
+        self.globals.push((ty, init));
+        self.layout.globals + index(self.globals.len() - 1)
+    }
+
+    /// How many globals there are.
+    pub fn global_count(&self) -> usize {
+        self.globals.len()
+    }
+
+    /// The address of some bytes.
+    pub fn bytes(&mut self, bytes: &[u8], align: usize) -> u32 {
+        while !(DATA as usize + self.data.len()).is_multiple_of(align) {
+            self.data.push(0);
+        }
+        let at = DATA + index(self.data.len());
+        self.data.extend_from_slice(bytes);
+        at
+    }
+
+    /// The address of a text.
+    pub fn text(&mut self, text: &str) -> u32 {
+        if let Some(&at) = self.texts.get(text) {
+            return at;
+        }
+        let at = self.bytes(text.as_bytes(), 1);
+        self.texts.insert(text.into(), at);
+        at
+    }
+
+    /// Address and length of a text, as eight bytes.
+    pub fn pair(&mut self, text: &str) -> [u8; 8] {
+        let (at, len) = (self.text(text), index(text.len()));
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&at.to_le_bytes());
+        bytes[4..].copy_from_slice(&len.to_le_bytes());
+        bytes
+    }
+
+    /// The descriptor of a type, as the run-time support reads it.
+    pub fn descriptor(&mut self, ty: &Ty) -> Vec<u8> {
+        match ty {
+            Ty::U8 | Ty::U16 | Ty::U32 => b"u".to_vec(),
+            Ty::I8 | Ty::I16 | Ty::I32 => b"i".to_vec(),
+            Ty::U64 => b"U".to_vec(),
+            Ty::I64 => b"I".to_vec(),
+            Ty::F32 => b"f".to_vec(),
+            Ty::F64 => b"d".to_vec(),
+            Ty::Bool => b"b".to_vec(),
+            Ty::Str => b"s".to_vec(),
+            Ty::Tuple(parts) => {
+                let mut all = b"(".to_vec();
+                for part in parts.iter() {
+                    all.extend(self.descriptor(part));
+                }
+                all.push(b')');
+                all
+            }
+            Ty::Map(_) => {
+                let model = self.map(ty);
+                let mut all = b"m".to_vec();
+                all.extend(model.to_le_bytes());
+                all
+            }
+            Ty::FuncRef | Ty::Any | Ty::Param(_) | Ty::Lib => Vec::new(),
+        }
+    }
+
+    /// The address of a descriptor with its end.
+    pub fn descriptor_at(&mut self, ty: &Ty) -> u32 {
+        let mut bytes = self.descriptor(ty);
+        bytes.push(0);
+        let key: Rc<str> = format!("\u{1}descriptor of {ty}").into();
+        if let Some(&at) = self.texts.get(&key) {
+            return at;
+        }
+        let at = self.bytes(&bytes, 1);
+        self.texts.insert(key, at);
+        at
+    }
+
+    /// A new empty map: its address.
+    pub fn map(&mut self, ty: &Ty) -> u32 {
+        let Ty::Map(kv) = ty else { return 0 };
+        let (key, value) = (self.descriptor_at(&kv.0), self.descriptor_at(&kv.1));
+        let mut header = [0u32; 10];
+        (header[4], header[5], header[6], header[7]) = (index(kv.0.slots().len()), index(kv.1.slots().len()), key, value);
+        let bytes: Vec<u8> = header.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.bytes(&bytes, 8)
+    }
+
+    /// The index of a function of the run-time support.
+    pub fn runtime(&mut self, name: &str) -> u32 {
+        let number =
+            *Template::get().names.get(name).expect("only names of the run-time support are asked for, and tests ask for each");
+        self.link(number)
+    }
+
+    fn link(&mut self, number: u32) -> u32 {
+        let template = Template::get();
+        if let Some(&found) = self.linked.get(&number) {
+            return found;
+        }
+        if let Some(name) = template.imports.get(number as usize) {
+            if name != "write" {
+                return self.layout.imports.get(&("wasi_snapshot_preview1".to_string(), name.clone())).copied().unwrap_or(0);
+            }
+            let target = match self.outlet {
+                Outlet::Own => "write_own",
+                Outlet::Lent(_) => "write_lent",
+                Outlet::Kept => "write_kept",
+            };
+            return self.runtime(target);
+        }
+        let name = template.names.iter().find(|n| *n.1 == number).map_or_else(|| format!("support_{number}"), |n| n.0.clone());
+        let reserved = self.reserve(&format!("whamm.{name}"));
+        self.linked.insert(number, reserved);
+        let body = template.bodies[number as usize - template.imports.len()].clone();
+        let reader = wasmparser::BinaryReader::new(&template.bytes[body], 0);
+        let function = Relink(self).body(&FunctionBody::new(reader));
+        let shape = template.shapes[number as usize].clone();
+        self.define(reserved, &shape, function);
+        reserved
+    }
+
+    /// The index of a global of the run-time support, by its place in the text.
+    fn linked_global(&mut self, number: u32) -> u32 {
+        if let Some(&found) = self.linked_globals.get(&number) {
+            return found;
+        }
+        let (ty, init) = Template::get().globals[number as usize];
+        let global = self.global(ty, init.into());
+        self.linked_globals.insert(number, global);
+        global
+    }
+
+    fn preset(&mut self, number: u32, value: u32) {
+        let global = self.linked_global(number) - self.layout.globals;
+        self.globals[global as usize].1 = value.into();
+    }
+
+    /// Rows are written as JSON.
+    pub fn preset_json(&mut self) {
+        self.preset(2, 1);
+    }
+
+    /// The descriptor of the system to which is written.
+    pub fn preset_fd(&mut self, fd: u32) {
+        self.preset(4, fd);
+    }
+
+    /// The file to which is written.
+    pub fn preset_path(&mut self, path: &str) {
+        let at = self.text(path);
+        self.preset(8, at);
+        self.preset(9, index(path.len()));
+    }
+
+    /// The index of a function of a script; it will have to be written.
+    pub fn script_function(&mut self, number: u32, program: &Program) -> u32 {
+        if let Some(&found) = self.called.get(&number) {
+            return found;
+        }
+        let name = format!("whamm.fn.{}", program.functions[number as usize].name);
+        let reserved = self.reserve(&name);
+        self.called.insert(number, reserved);
+        reserved
+    }
+
+    /// A function of a script that was asked for and is not written yet.
+    pub fn unwritten(&self) -> Option<(u32, u32)> {
+        let missing = |f: &u32| self.functions[(f - self.layout.functions) as usize].is_none();
+        self.called.iter().find(|(_, f)| missing(f)).map(|(&n, &f)| (n, f))
+    }
+
+    /// The index of an imported function of a library.
+    pub fn imported(&self, module: &str, name: &str) -> Option<u32> {
+        self.layout.imports.get(&(module.to_string(), name.to_string())).copied()
+    }
+
+    /// Whether a memory is needed at all.
+    pub fn needs_memory(&self) -> bool {
+        !self.data.is_empty() || !self.linked.is_empty()
+    }
+
+    /// Names of the functions that were added.
+    pub fn names(&self) -> &[(u32, String)] {
+        &self.names
+    }
+
+    /// Adds everything to the sections of a module.
+    pub fn finish(
+        &mut self,
+        types: &mut TypeSection,
+        functions: &mut FunctionSection,
+        memories: &mut MemorySection,
+        globals: &mut GlobalSection,
+        code: &mut CodeSection,
+        data: &mut DataSection,
+    ) {
+        let end = (DATA + index(self.data.len()) + 7) & !7;
+        self.preset(0, end);
+        for (params, results) in &self.types {
+            types.ty().function(params.iter().copied(), results.iter().copied());
+        }
+        for (ty, function) in self.functions.iter().flatten() {
+            functions.function(*ty);
+            code.function(function);
+        }
+        if self.needs_memory() {
+            memories.memory(MemoryType {
+                minimum: u64::from(end.div_ceil(65536)),
+                maximum: None,
+                memory64: false,
+                shared: false,
+                page_size_log2: None,
+            });
+        }
+        for &(ty, init) in &self.globals {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits are the value")]
+            let init = match ty {
+                ValType::I64 => ConstExpr::i64_const(init),
+                ValType::F32 => ConstExpr::f32_const(f32::from_bits(init as u32).into()),
+                ValType::F64 => ConstExpr::f64_const(f64::from_bits(init as u64).into()),
+                _ => ConstExpr::i32_const(init as i32),
+            };
+            globals.global(GlobalType { val_type: ty, mutable: true, shared: false }, &init);
+        }
+        // Zeros need not be said: a table of them at the end is left out.
+        let used = self.data.iter().rposition(|&b| b != 0).map_or(0, |n| n + 1);
+        if used > 0 {
+            data.active(self.layout.memory, &ConstExpr::i32_const(DATA.cast_signed()), self.data[..used].iter().copied());
+        }
+    }
+}
+
+/// Gives the code of the run-time support the indices of the module it is linked into.
+struct Relink<'a>(&'a mut Support);
+
+impl Reencode for Relink<'_> {
+    type Error = std::convert::Infallible;
+
+    fn function_index(&mut self, func: u32) -> Result<u32, wasm_encoder::reencode::Error> {
+        Ok(self.0.link(func))
+    }
+
+    fn global_index(&mut self, global: u32) -> Result<u32, wasm_encoder::reencode::Error> {
+        Ok(self.0.linked_global(global))
+    }
+
+    fn memory_index(&mut self, memory: u32) -> Result<u32, wasm_encoder::reencode::Error> {
+        Ok(match (memory, &self.0.outlet) {
+            (0, _) => self.0.layout.memory,
+            (_, Outlet::Lent(app)) => *app,
+            _ => self.0.layout.memory,
+        })
+    }
+
+    fn type_index(&mut self, ty: u32) -> Result<u32, wasm_encoder::reencode::Error> {
+        Ok(ty)
+    }
+}
+
+impl Relink<'_> {
+    fn body(&mut self, body: &FunctionBody<'_>) -> Function {
+        let mut locals = Vec::new();
+        if let Ok(reader) = body.get_locals_reader() {
+            locals.extend(reader.into_iter().flatten().map(|(n, t)| (n, val(t))));
+        }
+        let mut function = Function::new(locals);
+        if let Ok(reader) = body.get_operators_reader() {
+            for op in reader.into_iter().flatten() {
+                if let Ok(instruction) = self.instruction(op) {
+                    function.instruction(&instruction);
+                }
+            }
+        }
+        function
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_support_assembles_and_every_function_of_it_can_be_linked() {
+        let template = Template::read().expect("it is valid");
+        wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all())
+            .validate_all(&template.bytes)
+            .expect("it is valid");
+        let mut support = Support::new(Layout::default(), Outlet::Lent(1));
+        for name in template.names.keys() {
+            support.runtime(name);
+        }
+        assert!(support.functions.iter().all(Option::is_some));
+    }
+}

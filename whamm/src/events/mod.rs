@@ -1,0 +1,278 @@
+//! The one table of events, modes and bound variables.
+//!
+//! `table.tsv` lists every instruction of WebAssembly 3.0 (stack switching and the legacy exceptions are not in it): name, opcode, category,
+//! which modes it has, and what can be asked there. Rules, the type checker, `info` and both targets derive from it and from the small
+//! lists in this module. The opcode of a prefixed instruction is the prefix, then the number in eight bits, or in twelve where eight do not
+//! suffice.
+
+mod variables;
+
+pub use variables::{Bound, Definition, FORMER, Function};
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// The categories, by the numbers which scripts compare with.
+pub const CATEGORIES: [&str; 17] = [
+    "arith", "atomic", "compare", "const", "control", "convert", "exn", "gc", "global", "load", "local", "memory", "misc", "ref",
+    "simd", "store", "table",
+];
+
+/// Where in the course of an instruction a probe acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Immediately before.
+    Before,
+    /// Immediately after, where control goes on in line.
+    After,
+    /// Instead.
+    Alt,
+    /// First thing inside a block; in each round of a loop.
+    Entry,
+    /// Right after the end of a block.
+    Exit,
+    /// Where control goes on: after a block, or where a branch that was taken lands.
+    SemanticAfter,
+    /// Instead of a whole block.
+    BlockAlt,
+    /// The event has no modes.
+    None,
+}
+
+impl Mode {
+    /// The name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+            Self::Alt => "alt",
+            Self::Entry => "entry",
+            Self::Exit => "exit",
+            Self::SemanticAfter => "semantic_after",
+            Self::BlockAlt => "block_alt",
+            Self::None => "<no-mode>",
+        }
+    }
+}
+
+/// Which modes an instruction has, and under which names rules match them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modes {
+    Plain,
+    Block,
+    Branch,
+    End,
+    Never,
+}
+
+impl Modes {
+    fn list(self) -> &'static [(&'static str, Mode)] {
+        match self {
+            Self::Plain => &[("before", Mode::Before), ("after", Mode::After), ("alt", Mode::Alt)],
+            Self::Block => &[
+                ("before", Mode::Before),
+                ("after", Mode::SemanticAfter),
+                ("alt", Mode::BlockAlt),
+                ("entry", Mode::Entry),
+                ("exit", Mode::Exit),
+            ],
+            Self::Branch => {
+                &[("before", Mode::Before), ("after", Mode::After), ("alt", Mode::Alt), ("at_target", Mode::SemanticAfter)]
+            }
+            Self::End => &[("before", Mode::Before), ("after", Mode::After)],
+            Self::Never => &[("alt", Mode::Alt), ("before", Mode::Before)],
+        }
+    }
+}
+
+/// An instruction as an event.
+#[derive(Debug)]
+pub struct Instruction {
+    /// Its name in rules.
+    pub name: &'static str,
+    /// Its opcode.
+    pub code: u32,
+    /// The number of its category.
+    pub category: u8,
+    /// Where it stands in the table.
+    pub index: usize,
+    modes: Modes,
+    variables: &'static str,
+}
+
+impl Instruction {
+    /// The mnemonic of the specification, where it differs from the event's name.
+    pub fn opname(&self) -> &'static str {
+        match self.name {
+            "typed_select" => "select",
+            "ref.test_null" => "ref.test null",
+            "ref.cast_null" => "ref.cast null",
+            name => name,
+        }
+    }
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    /// An instruction is executed.
+    Opcode(&'static Instruction),
+    /// A function begins.
+    FuncEntry,
+    /// A function ends: by return, falling through, branching out, or a tail call.
+    FuncExit,
+    /// A function ends by an exception.
+    FuncUnwind,
+    /// A basic block begins.
+    BlockStart,
+    /// A basic block ends.
+    BlockEnd,
+    /// The report is due.
+    Report,
+    /// Before the program's first instruction.
+    Begin,
+    /// When the program has ended, before the report.
+    End,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Opcode(a), Self::Opcode(b)) => a.index == b.index,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+}
+
+/// Events that are no instructions: package, name, the event.
+const STRUCTURAL: [(&str, &str, Event); 8] = [
+    ("func", "entry", Event::FuncEntry),
+    ("func", "exit", Event::FuncExit),
+    ("func", "unwind", Event::FuncUnwind),
+    ("block", "start", Event::BlockStart),
+    ("block", "end", Event::BlockEnd),
+    ("report", "", Event::Report),
+    ("begin", "", Event::Begin),
+    ("end", "", Event::End),
+];
+
+impl Event {
+    /// `package:event`, or only the package.
+    pub fn path(self) -> String {
+        if let Self::Opcode(op) = self {
+            return format!("opcode:{}", op.name);
+        }
+        let found = STRUCTURAL.iter().find(|s| s.2 == self);
+        found.map_or_else(
+            String::new,
+            |(package, name, _)| if name.is_empty() { (*package).into() } else { format!("{package}:{name}") },
+        )
+    }
+
+    /// The package and the name.
+    pub fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Opcode(op) => ("opcode", op.name),
+            _ => STRUCTURAL.iter().find(|s| s.2 == self).map_or(("", ""), |s| (s.0, s.1)),
+        }
+    }
+
+    /// The modes, under the names by which rules match them.
+    pub fn modes(self) -> &'static [(&'static str, Mode)] {
+        match self {
+            Self::Opcode(op) => op.modes.list(),
+            _ => &[],
+        }
+    }
+
+    /// Whether it happens at places in the program.
+    pub fn has_sites(self) -> bool {
+        !matches!(self, Self::Report | Self::Begin | Self::End)
+    }
+
+    /// Every event there is.
+    pub fn all() -> impl Iterator<Item = Self> {
+        instructions().iter().map(Self::Opcode).chain(STRUCTURAL.iter().map(|s| s.2))
+    }
+}
+
+fn line(index: usize, text: &'static str) -> Instruction {
+    let mut columns = text.split('\t');
+    let mut next = || columns.next().unwrap_or("");
+    let (name, code, category, modes, variables) = (next(), next(), next(), next(), next());
+    let modes = match modes {
+        "block" => Modes::Block,
+        "branch" => Modes::Branch,
+        "end" => Modes::End,
+        "never" => Modes::Never,
+        _ => Modes::Plain,
+    };
+    let number = CATEGORIES.iter().position(|c| *c == category).unwrap_or(0);
+    let code = u32::from_str_radix(code.trim_start_matches("0x"), 16).unwrap_or(0);
+    Instruction { name, code, category: u8::try_from(number).unwrap_or(0), index, modes, variables }
+}
+
+/// Every instruction, in the order in which rules are expanded.
+pub fn instructions() -> &'static [Instruction] {
+    static TABLE: OnceLock<Vec<Instruction>> = OnceLock::new();
+    TABLE.get_or_init(|| include_str!("table.tsv").lines().skip(1).enumerate().map(|(i, l)| line(i, l)).collect())
+}
+
+/// The instruction with an opcode.
+pub fn by_code(code: u32) -> Option<&'static Instruction> {
+    static CODES: OnceLock<HashMap<u32, usize>> = OnceLock::new();
+    let codes = CODES.get_or_init(|| instructions().iter().map(|i| (i.code, i.index)).collect());
+    codes.get(&code).map(|&i| &instructions()[i])
+}
+
+/// The opcode with which these bytes begin, as the table writes it.
+pub fn code_of(bytes: &[u8]) -> Option<u32> {
+    let first = u32::from(*bytes.first()?);
+    if !(0xfb..=0xfe).contains(&first) {
+        return Some(first);
+    }
+    let mut number = 0;
+    for (i, &b) in bytes[1..].iter().take(5).enumerate() {
+        number |= u32::from(b & 0x7f).checked_shl(7 * u32::try_from(i).ok()?)?;
+        if b < 0x80 {
+            return Some(if number < 256 { first << 8 | number } else { first << 12 | number });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::syntax;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_opcode_and_no_name_is_listed_twice() {
+        let names: HashSet<_> = instructions().iter().map(|i| i.name).collect();
+        let codes: HashSet<_> = instructions().iter().map(|i| i.code).collect();
+        assert_eq!((names.len(), codes.len()), (instructions().len(), instructions().len()));
+        assert!(instructions().len() > 560);
+    }
+
+    #[test]
+    fn opcodes_are_read_with_their_prefixes() {
+        let name = |bytes: &[u8]| code_of(bytes).and_then(by_code).map(|i| i.name);
+        assert_eq!(name(&[0x6a]), Some("i32.add"));
+        assert_eq!(name(&[0xfc, 0x0a, 0, 0]), Some("memory.copy"));
+        assert_eq!(name(&[0xfd, 0x80, 0x02]), Some("i8x16.relaxed_swizzle"));
+        assert_eq!(name(&[0xfe, 0x10, 2, 0]), Some("i32.atomic.load"));
+        assert_eq!((name(&[]), name(&[0xfd]), name(&[0x06])), (None, None, None));
+    }
+
+    #[test]
+    fn every_formula_of_the_table_can_be_read() {
+        for event in Event::all() {
+            for (name, definition) in event.variables() {
+                if let Bound::Formula(text) = definition.bound {
+                    assert!(syntax::expression(text).is_some(), "{} {name}: {text}", event.path());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! What a probe can ask at an event.
+//!
+//! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known when the site is reached, or a *formula*:
+//! an expression of the language over other variables, so that it works wherever they do, predicates included.
+
+use super::{Event, Instruction};
+use crate::types::Ty;
+
+/// What stands behind a bound variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "named as in the language")]
+pub enum Bound {
+    // Static.
+    Pc,
+    Fid,
+    OpIdx,
+    AtFuncEnd,
+    Fname,
+    ProbeId,
+    File,
+    Line,
+    AppMemId,
+    Opname,
+    CategoryId,
+    CategoryName,
+    Bytecode,
+    InstrCount,
+    Imm(u8),
+    DataSize,
+    Offset,
+    Align,
+    Memory,
+    IsWrite,
+    Targets,
+    DefaultTarget,
+    NumTargets,
+    TargetFnName,
+    TargetFnType,
+    TargetImpModule,
+    // Dynamic.
+    Arg(u8),
+    Res(u8),
+    Local(u8),
+    /// The function in the table entry that is about to be used.
+    TargetFuncref,
+    /// The index of that function, or -1.
+    ResolvedFid,
+    /// Whether a branch that tests a reference will be taken.
+    RefTaken,
+    /// The size of the memory that is accessed, in bytes.
+    MemoryBytes,
+    /// The size of the table that is accessed.
+    TableSize,
+    /// Derived.
+    Formula(&'static str),
+}
+
+impl Bound {
+    /// Whether the value is known when a site is matched.
+    pub fn is_static(self) -> bool {
+        self < Self::Arg(0)
+    }
+
+    /// How diagnostics and export names call it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Imm(n) => format!("imm{n}"),
+            Self::Arg(n) => format!("arg{n}"),
+            Self::Res(n) => format!("res{n}"),
+            Self::Local(n) => format!("local{n}"),
+            Self::Formula(text) => text.into(),
+            Self::OpIdx => "opidx".into(),
+            Self::AppMemId => "APP_MEMID".into(),
+            Self::ResolvedFid => "resolved_fid".into(),
+            other => {
+                let mut name = String::new();
+                for c in format!("{other:?}").chars() {
+                    if c.is_ascii_uppercase() && !name.is_empty() {
+                        name.push('_');
+                    }
+                    name.push(c.to_ascii_lowercase());
+                }
+                name
+            }
+        }
+    }
+}
+
+/// A variable of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// What stands behind it.
+    pub bound: Bound,
+    /// Its type, [`Ty::Any`] where a bound must say it.
+    pub ty: Ty,
+}
+
+/// A function that exists only at some events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Function {
+    /// Leaves the operands out.
+    DropArgs,
+    /// Calls another function with the operands, by its index.
+    AltCallById,
+    /// Calls another function with the operands, by its name.
+    AltCallByName,
+    /// Does a bulk operation a second time elsewhere.
+    DupAt,
+}
+
+fn def(bound: Bound, ty: Ty) -> Option<Definition> {
+    Some(Definition { bound, ty })
+}
+
+/// Names of earlier versions, and what they are called now.
+pub const FORMER: [(&str, &str); 3] = [("is_func_end", "at_func_end"), ("op_name", "opname"), ("func_name", "fname")];
+
+fn numbered(name: &str, prefix: &str) -> Option<u8> {
+    let digits = name.strip_prefix(prefix)?;
+    let plain = digits == "0" || (!digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit()));
+    plain.then(|| digits.parse().ok()).flatten()
+}
+
+impl Event {
+    /// What a name means at this event.
+    pub fn variable(self, name: &str) -> Option<Definition> {
+        match name {
+            "APP_MEMID" => return def(Bound::AppMemId, Ty::U32),
+            _ if !self.has_sites() => return None,
+            "pc" => return def(Bound::Pc, Ty::U32),
+            "fid" => return def(Bound::Fid, Ty::U32),
+            "opidx" => return def(Bound::OpIdx, Ty::U32),
+            "at_func_end" => return def(Bound::AtFuncEnd, Ty::Bool),
+            "fname" => return def(Bound::Fname, Ty::Str),
+            "probe_id" => return def(Bound::ProbeId, Ty::I32),
+            "file" => return def(Bound::File, Ty::Str),
+            "line" => return def(Bound::Line, Ty::U32),
+            _ => {}
+        }
+        if let Some(n) = numbered(name, "local") {
+            return def(Bound::Local(n), Ty::Any);
+        }
+        match self {
+            Self::BlockEnd if name == "instr_count" => def(Bound::InstrCount, Ty::U32),
+            Self::Opcode(op) => op.variable(name),
+            _ => None,
+        }
+    }
+
+    /// Every variable, with its name; families are shown by their first member.
+    pub fn variables(self) -> Vec<(String, Definition)> {
+        let mut names: Vec<String> =
+            ["APP_MEMID", "fid", "pc", "opidx", "at_func_end", "fname", "file", "line", "probe_id", "local0", "instr_count"]
+                .map(String::from)
+                .into();
+        if let Self::Opcode(op) = self {
+            names.extend(["opname", "category_id", "category_name", "bytecode", "taken", "trap"].map(String::from));
+            for word in op.variables.split(' ') {
+                let name = word.split(':').next().unwrap_or("");
+                match name.strip_suffix('*') {
+                    Some(family) => names.push(format!("{family}0")),
+                    None if name == "access" => {
+                        names.extend(
+                            ["data_size", "addr", "offset", "align", "memory", "effective_addr", "is_write"].map(String::from),
+                        );
+                    }
+                    None => names.push(name.into()),
+                }
+            }
+        }
+        let mut seen = std::collections::HashSet::new();
+        names.into_iter().filter(|n| seen.insert(n.clone())).filter_map(|n| self.variable(&n).map(|d| (n, d))).collect()
+    }
+
+    /// Functions that exist at this event and mode, with what they take.
+    pub fn function(self, mode: super::Mode, name: &str) -> Option<(Function, Vec<Ty>)> {
+        let alt = matches!(mode, super::Mode::Alt | super::Mode::BlockAlt);
+        Some(match (name, self) {
+            ("drop_args", Self::Opcode(_)) if alt => (Function::DropArgs, vec![]),
+            ("alt_call_by_id", Self::Opcode(_)) if alt => (Function::AltCallById, vec![Ty::I32]),
+            ("alt_call_by_name", Self::Opcode(_)) if alt => (Function::AltCallByName, vec![Ty::Str]),
+            ("dup_at", Self::Opcode(op)) if matches!(op.name, "memory.init" | "memory.copy" | "memory.fill") => {
+                (Function::DupAt, vec![Ty::U32, Ty::U32])
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Instruction {
+    fn variable(&self, name: &str) -> Option<Definition> {
+        match name {
+            "opname" => return def(Bound::Opname, Ty::Str),
+            "category_id" => return def(Bound::CategoryId, Ty::U32),
+            "category_name" => return def(Bound::CategoryName, Ty::Str),
+            "bytecode" if self.code <= 0xffff => return def(Bound::Bytecode, Ty::U16),
+            "taken" => return self.taken(),
+            "trap" => return self.trap(),
+            _ => {}
+        }
+        let mut family = None;
+        for word in self.variables.split(' ') {
+            let (head, tail) = word.split_once(':').unwrap_or((word, ""));
+            if head == "access" {
+                if let Some(found) = Self::access(tail, name) {
+                    return Some(found);
+                }
+            } else if let Some(prefix) = head.strip_suffix('*') {
+                if let Some(n) = numbered(name, prefix) {
+                    let ty = if tail.is_empty() { Ty::Any } else { Ty::named(tail)? };
+                    family = family.or_else(|| def(operand(prefix, n)?, ty));
+                }
+            } else if head == name {
+                return self.listed(name, tail);
+            }
+        }
+        family
+    }
+
+    fn listed(&self, name: &str, ty: &str) -> Option<Definition> {
+        for prefix in ["arg", "res", "imm"] {
+            if let Some(n) = numbered(name, prefix) {
+                return def(operand(prefix, n)?, Ty::named(ty)?);
+            }
+        }
+        match name {
+            "targets" => def(Bound::Targets, Ty::Map((Ty::U32, Ty::U32).into())),
+            "default_target" => def(Bound::DefaultTarget, Ty::U32),
+            "num_targets" => def(Bound::NumTargets, Ty::U32),
+            "target" => def(Bound::Formula("arg0 < num_targets ? arg0 : num_targets"), Ty::U32),
+            "target_fn_name" => def(Bound::TargetFnName, Ty::Str),
+            "target_fn_type" => def(Bound::TargetFnType, Ty::Str),
+            "target_imp_module" => def(Bound::TargetImpModule, Ty::Str),
+            "tid" => def(Bound::Formula("imm0"), Ty::U32),
+            "field_idx" => def(Bound::Formula("imm1"), Ty::U32),
+            "table_entry_idx" => def(Bound::Formula("arg0"), Ty::I32),
+            "target_funcref" => def(Bound::TargetFuncref, Ty::FuncRef),
+            "failed" => def(Bound::Formula("res0 == -1"), Ty::Bool),
+            "resolved_fid" if self.name == "ref.func" => def(Bound::Formula("imm0 as i32"), Ty::I32),
+            "resolved_fid" => def(Bound::ResolvedFid, Ty::I32),
+            _ => None,
+        }
+    }
+
+    /// Variables of instructions that access memory; `shape` is size, direction and which operand is the address, as in `4r:arg0`.
+    fn access(shape: &'static str, name: &str) -> Option<Definition> {
+        let (size, addr) = shape.split_once(':')?;
+        match name {
+            "data_size" if !size.starts_with('0') => def(Bound::DataSize, Ty::U32),
+            "addr" => def(Bound::Formula(addr), Ty::U32),
+            "offset" => def(Bound::Offset, Ty::U64),
+            "align" => def(Bound::Align, Ty::U32),
+            "memory" => def(Bound::Memory, Ty::U32),
+            "effective_addr" => def(Bound::Formula("addr + offset as u32"), Ty::U32),
+            "is_write" => def(Bound::IsWrite, Ty::Bool),
+            _ => operand("arg", numbered(name, "arg")?).filter(|_| addr == name).and_then(|b| def(b, Ty::U32)),
+        }
+    }
+
+    /// Size in bytes and direction of an access to memory.
+    pub fn accessed(&self) -> Option<(u32, bool)> {
+        let shape = self.variables.split(' ').find_map(|w| w.strip_prefix("access:"))?;
+        let (size, _) = shape.split_once(':')?;
+        Some((size[..size.len() - 1].parse().ok()?, size.ends_with('w')))
+    }
+
+    /// Whether a branch will be taken.
+    fn taken(&self) -> Option<Definition> {
+        match self.name {
+            "if" | "br_if" => def(Bound::Formula("arg0 != 0"), Ty::Bool),
+            "br" | "br_table" | "return" => def(Bound::Formula("true"), Ty::Bool),
+            "br_on_null" | "br_on_non_null" | "br_on_cast" | "br_on_cast_fail" => def(Bound::RefTaken, Ty::Bool),
+            _ => None,
+        }
+    }
+
+    /// Whether the instruction will trap, where its operands tell.
+    fn trap(&self) -> Option<Definition> {
+        let formula = match self.name {
+            "unreachable" => "true",
+            "i32.div_s" => "arg0 == 0 || (arg0 == -1 && arg1 == -2147483648)",
+            "i64.div_s" => "arg0 == 0 || (arg0 == -1 && arg1 == -9223372036854775808)",
+            "i32.div_u" | "i32.rem_s" | "i32.rem_u" | "i64.div_u" | "i64.rem_s" | "i64.rem_u" => "arg0 == 0",
+            "i32.trunc_f32_s" => "!(arg0 >= -2147483648.0 && arg0 < 2147483648.0)",
+            "i32.trunc_f64_s" => "!(arg0 > -2147483649.0 && arg0 < 2147483648.0)",
+            "i32.trunc_f32_u" | "i32.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 4294967296.0)",
+            "i64.trunc_f32_s" | "i64.trunc_f64_s" => "!(arg0 >= -9223372036854775808.0 && arg0 < 9223372036854775808.0)",
+            "i64.trunc_f32_u" | "i64.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 18446744073709551616.0)",
+            "memory.fill" | "memory.copy" | "memory.init" | "table.copy" | "table.init" | "table.fill" => return None,
+            "table.get" => "(table_entry_idx as u32) >= table_size",
+            _ if self.accessed().is_some() => "(addr as u64) + offset + (data_size as u64) > memory_bytes",
+            _ if self.category == 0 || self.category == 2 || self.category == 3 || self.category == 10 => "false",
+            _ => return None,
+        };
+        def(Bound::Formula(formula), Ty::Bool)
+    }
+
+    /// Variables that only formulas use.
+    pub fn hidden(name: &str) -> Option<Definition> {
+        match name {
+            "memory_bytes" => def(Bound::MemoryBytes, Ty::U64),
+            "table_size" => def(Bound::TableSize, Ty::U32),
+            _ => None,
+        }
+    }
+}
+
+fn operand(prefix: &str, n: u8) -> Option<Bound> {
+    match prefix {
+        "arg" => Some(Bound::Arg(n)),
+        "res" => Some(Bound::Res(n)),
+        "imm" => Some(Bound::Imm(n)),
+        _ => None,
+    }
+}

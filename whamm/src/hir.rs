@@ -1,0 +1,394 @@
+//! The checked program: every name resolved, every expression typed.
+//!
+//! A probe is here once for each event and mode that its rule means, but the bodies are shared between all events at which the variables
+//! they use have the same meaning.
+
+use crate::events::{Bound, Function as EventFunction};
+use crate::rule::Match;
+use crate::source::Span;
+use crate::syntax::ast::{BinOp, UnOp};
+use crate::types::Ty;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Which variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Var {
+    /// Of this execution of a probe or function.
+    Local(u32),
+    /// Of the site, by its number in the probe.
+    Site(u32),
+    /// Of the program: global, or shared by the sites of a rule.
+    Global(u32),
+    /// Of the activation of the function.
+    Frame(u32),
+}
+
+/// An expression with its type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Of which type.
+    pub ty: Ty,
+    /// Where it was written.
+    pub span: Span,
+}
+
+/// The kinds of expressions.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// A whole number.
+    Int(i128),
+    /// A fraction.
+    Float(f64),
+    /// A truth.
+    Bool(bool),
+    /// A text.
+    Str(Rc<str>),
+    /// A map whose content is known: the targets of a branch.
+    Table(Rc<[u32]>),
+    /// A variable of the event.
+    Bound(Bound),
+    /// A variable of the script.
+    Var(Var),
+    /// A part of a tuple.
+    Field(Box<Expr>, u32),
+    /// The value that a map has for a key.
+    Index(Box<Expr>, Box<Expr>),
+    /// Several values.
+    Tuple(Vec<Expr>),
+    /// An operator with one operand.
+    Unary(UnOp, Box<Expr>),
+    /// An operator with two operands.
+    Binary(BinOp, Box<Expr>, Box<Expr>),
+    /// A conversion to the type of this expression.
+    Cast(Box<Expr>),
+    /// One or the other.
+    Choice(Box<[Expr; 3]>),
+    /// A call of a function of the script.
+    Call(u32, Vec<Expr>),
+    /// A call of a function that the language has.
+    Builtin(Builtin, Vec<Expr>),
+    /// A call of a function of a library.
+    Library(LibraryCall, Vec<Expr>),
+}
+
+/// Which function of which library, and when.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LibraryCall {
+    /// The number of the library.
+    pub library: u32,
+    /// The name of the function.
+    pub function: Rc<str>,
+    /// Once, when a site is matched, for its value.
+    pub at_match: bool,
+}
+
+/// Functions that the language has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Builtin {
+    /// Address and length, text: whether they are equal.
+    StrCmp,
+    /// Address and length, text: whether the one contains the other.
+    StrContains,
+    /// Text, text.
+    Contains,
+    /// Text, text.
+    StartsWith,
+    /// Text, text.
+    EndsWith,
+    /// Text.
+    StrAddr,
+    /// Text.
+    StrLen,
+    /// Memory of a library.
+    MemId(u32),
+    /// Memory, address, memory, address, length.
+    MemCpy,
+    /// Memory.
+    MemSize,
+    /// Memory.
+    PageSize,
+    /// Memory.
+    ActiveDataStart,
+    /// Memory.
+    ActiveDataLen,
+    /// Memory, address, text.
+    WriteStr,
+    /// Memory, address, length.
+    ReadStr,
+    /// Map, key.
+    MapContains,
+    /// Map, key.
+    MapDelete,
+    /// Map.
+    MapSize,
+    /// Writes texts and values to where the report goes: pieces of text between the arguments, and whether each is hexadecimal.
+    Print(Rc<[(Rc<str>, bool)]>),
+    /// The character with a code.
+    PutC,
+    /// A map as in a report.
+    PrintMap,
+    /// Room in the monitor's memory.
+    MemAlloc,
+    /// Ends the use of it.
+    MemFree,
+    /// Takes the probe away where the engine can: its identity is the argument.
+    Event(EventFunction),
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Stmt {
+    /// A local variable gets its first value.
+    Declare(u32, Option<Expr>),
+    /// A place gets a value.
+    Assign(Place, Expr),
+    /// A place is combined with a value.
+    Update(Place, BinOp, Expr),
+    /// Something happens, and its value is not used.
+    Do(Expr),
+    /// The probe or function ends.
+    Return(Option<Expr>),
+    /// A choice.
+    If(Expr, Vec<Stmt>, Vec<Stmt>),
+    /// Counts a local variable from the first value to before the second.
+    Count(u32, Expr, Expr, Vec<Stmt>),
+    /// Goes through a map: key, value, the map.
+    Each(u32, Option<u32>, Expr, Vec<Stmt>),
+    /// Repeats while a condition holds, at most so often.
+    While(Expr, u32, Vec<Stmt>),
+    /// Leaves the loop.
+    Break,
+    /// Goes on with the next round.
+    Continue,
+}
+
+/// Where a value can be put.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// A variable.
+    Var(Var, Ty),
+    /// A variable of the event: an operand, a result, a local.
+    Bound(Bound, Ty),
+    /// What a map has for a key.
+    Element(Box<Expr>, Box<Expr>),
+    /// A part of a tuple.
+    Field(Box<Place>, u32),
+}
+
+impl Place {
+    /// The type of what is there.
+    pub fn ty(&self) -> Ty {
+        match self {
+            Self::Var(_, ty) | Self::Bound(_, ty) => ty.clone(),
+            Self::Element(map, _) => match &map.ty {
+                Ty::Map(kv) => kv.1.clone(),
+                other => other.clone(),
+            },
+            Self::Field(place, n) => match place.ty() {
+                Ty::Tuple(parts) => parts.get(*n as usize).cloned().unwrap_or_else(Ty::unit),
+                other => other,
+            },
+        }
+    }
+}
+
+/// A variable that outlives an execution.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: Rc<str>,
+    /// Its type.
+    pub ty: Ty,
+    /// Printed in the report.
+    pub report: bool,
+    /// What it begins with; for globals this is done by a statement instead.
+    pub init: Option<Expr>,
+    /// The number of its script.
+    pub script: u16,
+    /// Where it was declared.
+    pub span: Span,
+}
+
+/// What a probe does, and what it needs for that.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// Under which condition.
+    pub predicate: Option<Expr>,
+    /// What happens.
+    pub stmts: Vec<Stmt>,
+    /// The types of the local variables.
+    pub locals: Vec<Ty>,
+    /// One instance for each site.
+    pub sites: Vec<Variable>,
+    /// Calls of libraries, once for each site before the program starts.
+    pub inits: Vec<Expr>,
+    /// Types at which variables of the site are used; a site whose types differ is no match.
+    pub bounds: BTreeMap<Bound, Ty>,
+    /// Where operands, results or locals are assigned.
+    pub assigned: Vec<Bound>,
+}
+
+/// A probe for one event in one mode.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// The number of its script.
+    pub script: u16,
+    /// Its number in the script, which begins its identity in a report.
+    pub number: u32,
+    /// The rule it comes from, counted over all scripts.
+    pub rule: u32,
+    /// Where it acts.
+    pub matched: Match,
+    /// What it does.
+    pub body: Rc<Body>,
+    /// Where its rule was written.
+    pub span: Span,
+}
+
+impl Probe {
+    /// Its identity in a report.
+    pub fn id(&self) -> String {
+        format!("{}_{}", self.number, self.matched.path())
+    }
+}
+
+/// A function of a script.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: Rc<str>,
+    /// How many of the locals are parameters.
+    pub params: usize,
+    /// What it gives.
+    pub result: Ty,
+    /// The types of its local variables, parameters first.
+    pub locals: Vec<Ty>,
+    /// What it does.
+    pub stmts: Vec<Stmt>,
+}
+
+/// Everything that was checked.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// One instance each: globals of the scripts, and what the sites of a rule share.
+    pub globals: Vec<Variable>,
+    /// One instance for each activation of a function.
+    pub frames: Vec<Variable>,
+    /// What happens before the program starts.
+    pub start: Vec<Stmt>,
+    /// The types of the local variables of the start.
+    pub start_locals: Vec<Ty>,
+    /// Functions of all scripts.
+    pub functions: Vec<Function>,
+    /// Probes of all scripts.
+    pub probes: Vec<Probe>,
+}
+
+impl Expr {
+    /// Whether every bound variable in it is known when a site is matched, and nothing else can change its value.
+    pub fn is_static(&self) -> bool {
+        match &self.kind {
+            ExprKind::Bound(b) => b.is_static(),
+            ExprKind::Var(_) | ExprKind::Call(..) => false,
+            ExprKind::Library(call, args) => call.at_match && args.iter().all(Self::is_static),
+            ExprKind::Builtin(b, args) => {
+                let pure = matches!(
+                    b,
+                    Builtin::Contains
+                        | Builtin::StartsWith
+                        | Builtin::EndsWith
+                        | Builtin::StrLen
+                        | Builtin::MemId(_)
+                        | Builtin::PageSize
+                );
+                pure && args.iter().all(Self::is_static)
+            }
+            _ => self.children().iter().all(|e| e.is_static()),
+        }
+    }
+
+    /// The expressions directly inside.
+    pub fn children(&self) -> Vec<&Self> {
+        match &self.kind {
+            ExprKind::Field(a, _) | ExprKind::Unary(_, a) | ExprKind::Cast(a) => vec![a],
+            ExprKind::Index(a, b) | ExprKind::Binary(_, a, b) => vec![a, b],
+            ExprKind::Choice(three) => three.iter().collect(),
+            ExprKind::Tuple(list) | ExprKind::Call(_, list) | ExprKind::Builtin(_, list) | ExprKind::Library(_, list) => {
+                list.iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Looks at this and everything inside.
+    pub fn walk(&self, look: &mut dyn FnMut(&Self)) {
+        look(self);
+        for child in self.children() {
+            child.walk(look);
+        }
+    }
+}
+
+impl Place {
+    fn walk(&self, look: &mut dyn FnMut(&Expr)) {
+        match self {
+            Self::Element(map, key) => {
+                map.walk(look);
+                key.walk(look);
+            }
+            Self::Field(inner, _) => inner.walk(look),
+            _ => {}
+        }
+    }
+}
+
+impl Stmt {
+    /// Looks at every statement, from the outside in.
+    pub fn visit(&self, look: &mut dyn FnMut(&Self)) {
+        look(self);
+        let blocks: [&[Self]; 2] = match self {
+            Self::If(_, a, b) => [a, b],
+            Self::Count(_, _, _, a) | Self::Each(_, _, _, a) | Self::While(_, _, a) => [a, &[]],
+            _ => return,
+        };
+        for stmt in blocks.into_iter().flatten() {
+            stmt.visit(look);
+        }
+    }
+
+    /// Looks at every expression.
+    pub fn walk(&self, look: &mut dyn FnMut(&Expr)) {
+        self.visit(&mut |stmt| match stmt {
+            Self::Declare(_, Some(e))
+            | Self::Do(e)
+            | Self::Return(Some(e))
+            | Self::If(e, ..)
+            | Self::Each(_, _, e, _)
+            | Self::While(e, ..) => e.walk(look),
+            Self::Assign(place, e) | Self::Update(place, _, e) => {
+                place.walk(look);
+                e.walk(look);
+            }
+            Self::Count(_, a, b, _) => {
+                a.walk(look);
+                b.walk(look);
+            }
+            _ => {}
+        });
+    }
+}
+
+impl Body {
+    /// Looks at every expression of the predicate, the statements and what is done first.
+    pub fn walk(&self, look: &mut dyn FnMut(&Expr)) {
+        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+            e.walk(look);
+        }
+        for stmt in &self.stmts {
+            stmt.walk(look);
+        }
+    }
+}

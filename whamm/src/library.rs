@@ -1,0 +1,221 @@
+//! Libraries: modules whose functions a script calls.
+//!
+//! A library is given as `name=path` or `name(module)=path`; its functions' types are what its exports say. What is called with `@static`
+//! runs here, in an interpreter, with bounded fuel and memory, and is not needed when the program runs.
+
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::hir::{Expr, ExprKind};
+use crate::types::Ty;
+use std::collections::HashMap;
+use std::rc::Rc;
+use thiserror::Error;
+use wasmparser::{CompositeInnerType, ExternalKind, Parser, Payload, TypeRef, ValType};
+
+/// A library as it was given.
+#[derive(Clone, Debug)]
+pub struct LibraryFile {
+    /// What scripts call it.
+    pub name: String,
+    /// The module from which its functions are imported when the program runs.
+    pub module: String,
+    /// A Wasm module, in binary or text.
+    pub bytes: Vec<u8>,
+}
+
+/// What a function of a library takes and gives.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signature {
+    /// What it takes.
+    pub params: Vec<Ty>,
+    /// What it gives.
+    pub result: Option<Ty>,
+}
+
+/// A library whose exports are known.
+#[derive(Debug)]
+pub struct Library {
+    /// What scripts call it.
+    pub name: String,
+    /// Where its functions are imported from.
+    pub module: String,
+    /// Its functions; none where the language has no type for a parameter or a result.
+    pub functions: HashMap<Rc<str>, Option<Signature>>,
+    /// The name of its first exported memory, and whether that has 64-bit addresses.
+    pub memory: Option<(String, bool)>,
+    bytes: Vec<u8>,
+}
+
+impl Library {
+    /// Reads the exports of a library.
+    pub fn read(file: &LibraryFile) -> Result<Self, Diagnostics> {
+        let fail = |e: String| {
+            Diagnostics::general(Kind::GeneralError, format!("the library `{}` is not a Wasm module: {e}", file.name))
+        };
+        let bytes = wat::parse_bytes(&file.bytes).map_err(|e| fail(first_line(&e)))?.into_owned();
+        let mut validator = wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all());
+        validator.validate_all(&bytes).map_err(|e| fail(first_line(&e)))?;
+        let mut library = Self {
+            name: file.name.clone(),
+            module: file.module.clone(),
+            functions: HashMap::new(),
+            memory: None,
+            bytes: Vec::new(),
+        };
+        library.exports(&bytes).map_err(|e| fail(first_line(&e)))?;
+        library.bytes = bytes;
+        Ok(library)
+    }
+
+    fn exports(&mut self, bytes: &[u8]) -> Result<(), wasmparser::Error> {
+        let (mut types, mut functions, mut wide) = (Vec::new(), Vec::new(), Vec::new());
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::TypeSection(section) => {
+                    for group in section {
+                        types.extend(group?.into_types().map(|t| match t.composite_type.inner {
+                            CompositeInnerType::Func(f) => Some((f.params().to_vec(), f.results().to_vec())),
+                            _ => None,
+                        }));
+                    }
+                }
+                Payload::ImportSection(section) => {
+                    for import in section.into_imports() {
+                        match import?.ty {
+                            TypeRef::Func(ty) => functions.push(ty),
+                            TypeRef::Memory(m) => wide.push(m.memory64),
+                            _ => {}
+                        }
+                    }
+                }
+                Payload::FunctionSection(section) => {
+                    for ty in section {
+                        functions.push(ty?);
+                    }
+                }
+                Payload::MemorySection(section) => {
+                    for memory in section {
+                        wide.push(memory?.memory64);
+                    }
+                }
+                Payload::ExportSection(section) => {
+                    for export in section {
+                        let export = export?;
+                        let index = export.index as usize;
+                        if export.kind == ExternalKind::Func {
+                            let ty = functions.get(index).and_then(|&t| types.get(t as usize)).and_then(Option::as_ref);
+                            self.functions.insert(export.name.into(), ty.and_then(|(p, r)| signature(p, r)));
+                        } else if export.kind == ExternalKind::Memory && self.memory.is_none() {
+                            self.memory = Some((export.name.into(), wide.get(index).copied().unwrap_or(false)));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn signature(params: &[ValType], results: &[ValType]) -> Option<Signature> {
+    let params = params.iter().map(|&t| Ty::natural(t)).collect::<Option<_>>()?;
+    let result = match results {
+        [] => None,
+        [one] => Some(Ty::natural(*one)?),
+        _ => return None,
+    };
+    Some(Signature { params, result })
+}
+
+/// The first line of an error's text.
+pub fn first_line(e: &dyn std::fmt::Display) -> String {
+    e.to_string().lines().next().unwrap_or("").to_string()
+}
+
+/// Why a library could not be asked.
+#[derive(Debug, Error)]
+pub enum AskError {
+    /// It could not be instantiated.
+    #[error("the library `{0}` cannot run while compiling: {1}")]
+    Instantiate(String, String),
+    /// The call failed.
+    #[error("`{0}.{1}` failed: {2}")]
+    Call(String, String, String),
+}
+
+/// Libraries that are running, to be asked while compiling.
+#[derive(Debug, Default)]
+pub struct Oracle {
+    running: HashMap<u32, (wasmi::Store<wasmi::StoreLimits>, wasmi::Instance)>,
+}
+
+impl Oracle {
+    const FUEL: u64 = 200_000_000;
+    const MEMORY: usize = 256 << 20;
+
+    fn instance(
+        &mut self,
+        number: u32,
+        library: &Library,
+    ) -> Result<&mut (wasmi::Store<wasmi::StoreLimits>, wasmi::Instance), AskError> {
+        use std::collections::hash_map::Entry;
+        match self.running.entry(number) {
+            Entry::Occupied(e) => Ok(e.into_mut()),
+            Entry::Vacant(e) => {
+                let fail = |why: String| AskError::Instantiate(library.name.clone(), why);
+                let mut config = wasmi::Config::default();
+                config.consume_fuel(true);
+                let engine = wasmi::Engine::new(&config);
+                let limits = wasmi::StoreLimitsBuilder::new().memory_size(Self::MEMORY).build();
+                let mut store = wasmi::Store::new(&engine, limits);
+                store.limiter(|l| l);
+                store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
+                let module = wasmi::Module::new(&engine, &library.bytes).map_err(|e| fail(first_line(&e)))?;
+                let mut linker = wasmi::Linker::new(&engine);
+                for import in module.imports() {
+                    // What a library may want of the world does not exist while compiling: asking for it is an error that says so.
+                    if let wasmi::ExternType::Func(ty) = import.ty() {
+                        let name =
+                            format!("it calls {}.{}, which does not exist while compiling", import.module(), import.name());
+                        let trap = move |_: wasmi::Caller<'_, _>, _: &[wasmi::Val], _: &mut [wasmi::Val]| {
+                            Err(wasmi::Error::new(name.clone()))
+                        };
+                        linker.func_new(import.module(), import.name(), ty.clone(), trap).map_err(|e| fail(first_line(&e)))?;
+                    }
+                }
+                let instance = linker.instantiate_and_start(&mut store, &module).map_err(|e| fail(first_line(&e)))?;
+                Ok(e.insert((store, instance)))
+            }
+        }
+    }
+
+    /// Calls a function with constant arguments.
+    pub fn ask(&mut self, number: u32, library: &Library, function: &str, args: &[Expr]) -> Result<Option<ExprKind>, AskError> {
+        let (store, instance) = self.instance(number, library)?;
+        let fail = |why: String| AskError::Call(library.name.clone(), function.into(), why);
+        let args =
+            args.iter().map(value).collect::<Option<Vec<_>>>().ok_or_else(|| fail("an argument is not constant".into()))?;
+        let callee = instance.get_func(&*store, function).ok_or_else(|| fail("there is no such function".into()))?;
+        let mut results = vec![wasmi::Val::I32(0); callee.ty(&*store).results().len()];
+        store.set_fuel(Self::FUEL).map_err(|e| fail(first_line(&e)))?;
+        callee.call(&mut *store, &args, &mut results).map_err(|e| fail(first_line(&e)))?;
+        Ok(results.first().and_then(|v| match v {
+            wasmi::Val::I32(n) => Some(ExprKind::Int(i128::from(*n))),
+            wasmi::Val::I64(n) => Some(ExprKind::Int(i128::from(*n))),
+            wasmi::Val::F32(x) => Some(ExprKind::Float(f64::from(f32::from(*x)))),
+            wasmi::Val::F64(x) => Some(ExprKind::Float(f64::from(*x))),
+            _ => None,
+        }))
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]
+fn value(e: &Expr) -> Option<wasmi::Val> {
+    Some(match (&e.kind, &e.ty) {
+        (ExprKind::Int(n), ty) if ty.wide() => wasmi::Val::I64(*n as i64),
+        (ExprKind::Int(n), _) => wasmi::Val::I32(*n as i32),
+        (ExprKind::Bool(b), _) => wasmi::Val::I32(i32::from(*b)),
+        (ExprKind::Float(x), Ty::F32) => wasmi::Val::F32((*x as f32).into()),
+        (ExprKind::Float(x), _) => wasmi::Val::F64((*x).into()),
+        _ => return None,
+    })
+}

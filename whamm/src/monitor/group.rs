@@ -1,0 +1,326 @@
+//! Events at which the same is done: they share functions.
+
+use super::name::Event as EventName;
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::code::{Storage, WORD};
+use crate::events::{self, Bound, CATEGORIES, Event, Instruction, Mode};
+use crate::fold::{self, Known};
+use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
+use crate::types::Ty;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A rule's events at which, once what is known of the event is folded, the same is left to do.
+#[derive(Clone, Debug)]
+pub(super) struct Group<'a> {
+    pub(super) events: Vec<&'a Probe>,
+    pub(super) predicate: Option<Expr>,
+    pub(super) stmts: Vec<Stmt>,
+    pub(super) locals: Vec<Ty>,
+    pub(super) sites: Vec<Variable>,
+    pub(super) inits: Vec<Expr>,
+    pub(super) bounds: BTreeMap<Bound, Ty>,
+}
+
+/// What is known of an event, whatever the site.
+struct OfEvent(Event);
+
+impl Known for OfEvent {
+    fn bound(&self, bound: Bound, _: &Ty) -> Option<ExprKind> {
+        let Event::Opcode(op) = self.0 else { return None };
+        let int = |n: u32| ExprKind::Int(n.into());
+        Some(match bound {
+            Bound::Opname => ExprKind::Str(op.opname().into()),
+            Bound::CategoryId => int(op.category.into()),
+            Bound::CategoryName => ExprKind::Str(CATEGORIES[usize::from(op.category)].into()),
+            Bound::Bytecode => int(op.code),
+            Bound::DataSize => int(op.accessed()?.0),
+            Bound::IsWrite => ExprKind::Bool(op.accessed()?.1),
+            _ => return None,
+        })
+    }
+}
+
+/// Names and values that a site's function cannot be given become variables of the site, which begin with them.
+struct Hoist<'a> {
+    event: &'a OfEvent,
+    sites: Vec<Variable>,
+    script: u16,
+}
+
+impl Hoist<'_> {
+    fn expr(&mut self, e: &Expr) -> Expr {
+        let e = fold::fold(e.clone(), self.event);
+        self.hoisted(e)
+    }
+
+    fn hoisted(&mut self, e: Expr) -> Expr {
+        let kept = match &e.kind {
+            ExprKind::Bound(
+                Bound::Fname | Bound::Opname | Bound::TargetFnName | Bound::TargetFnType | Bound::TargetImpModule,
+            ) => true,
+            ExprKind::Library(call, _) => call.at_match,
+            _ => false,
+        };
+        if kept {
+            let number = self.site(&e);
+            return Expr { kind: ExprKind::Var(Var::Site(number)), ..e };
+        }
+        let Expr { kind, ty, span } = e;
+        let mut sub = |e: Box<Expr>| Box::new(self.hoisted(*e));
+        let kind = match kind {
+            ExprKind::Bound(Bound::Align) => {
+                let flags = Expr { kind: ExprKind::Bound(Bound::Align), ty: Ty::U32, span };
+                let int = |n| Box::new(Expr { kind: ExprKind::Int(n), ty: Ty::U32, span });
+                let exponent = Expr {
+                    kind: ExprKind::Binary(crate::syntax::ast::BinOp::BitAnd, Box::new(flags), int(31)),
+                    ty: Ty::U32,
+                    span,
+                };
+                ExprKind::Binary(crate::syntax::ast::BinOp::Shl, int(1), Box::new(exponent))
+            }
+            ExprKind::Field(a, n) => ExprKind::Field(sub(a), n),
+            ExprKind::Unary(op, a) => ExprKind::Unary(op, sub(a)),
+            ExprKind::Cast(a) => ExprKind::Cast(sub(a)),
+            ExprKind::Index(a, b) => ExprKind::Index(sub(a), sub(b)),
+            ExprKind::Binary(op, a, b) => ExprKind::Binary(op, sub(a), sub(b)),
+            ExprKind::Choice(three) => ExprKind::Choice(Box::new((*three).map(|e| self.hoisted(e)))),
+            ExprKind::Tuple(list) => ExprKind::Tuple(list.into_iter().map(|e| self.hoisted(e)).collect()),
+            ExprKind::Call(n, list) => ExprKind::Call(n, list.into_iter().map(|e| self.hoisted(e)).collect()),
+            ExprKind::Builtin(b, list) => ExprKind::Builtin(b, list.into_iter().map(|e| self.hoisted(e)).collect()),
+            ExprKind::Library(call, list) => ExprKind::Library(call, list.into_iter().map(|e| self.hoisted(e)).collect()),
+            other => other,
+        };
+        Expr { kind, ty, span }
+    }
+
+    fn site(&mut self, e: &Expr) -> u32 {
+        let found = self.sites.iter().position(|s| !s.report && s.name.is_empty() && s.init.as_ref() == Some(e));
+        let number = found.unwrap_or_else(|| {
+            let variable = Variable {
+                name: Rc::from(""),
+                ty: e.ty.clone(),
+                report: false,
+                init: Some(e.clone()),
+                script: self.script,
+                span: e.span,
+            };
+            self.sites.push(variable);
+            self.sites.len() - 1
+        });
+        u32::try_from(number).unwrap_or(0)
+    }
+
+    fn place(&mut self, place: &Place) -> Place {
+        match place {
+            Place::Element(map, key) => Place::Element(Box::new(self.expr(map)), Box::new(self.expr(key))),
+            Place::Field(inner, n) => Place::Field(Box::new(self.place(inner)), *n),
+            other => other.clone(),
+        }
+    }
+
+    fn stmts(&mut self, list: &[Stmt]) -> Vec<Stmt> {
+        list.iter().flat_map(|s| self.stmt(s)).collect()
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Vec<Stmt> {
+        vec![match stmt {
+            Stmt::Declare(n, e) => Stmt::Declare(*n, e.as_ref().map(|e| self.expr(e))),
+            Stmt::Assign(p, e) => Stmt::Assign(self.place(p), self.expr(e)),
+            Stmt::Update(p, op, e) => Stmt::Update(self.place(p), *op, self.expr(e)),
+            Stmt::Do(e) => Stmt::Do(self.expr(e)),
+            Stmt::Return(e) => Stmt::Return(e.as_ref().map(|e| self.expr(e))),
+            Stmt::If(c, a, b) => {
+                let cond = self.expr(c);
+                match cond.kind {
+                    ExprKind::Bool(true) => return self.stmts(a),
+                    ExprKind::Bool(false) => return self.stmts(b),
+                    _ => Stmt::If(cond, self.stmts(a), self.stmts(b)),
+                }
+            }
+            Stmt::Count(n, a, b, body) => Stmt::Count(*n, self.expr(a), self.expr(b), self.stmts(body)),
+            Stmt::Each(k, v, map, body) => Stmt::Each(*k, *v, self.expr(map), self.stmts(body)),
+            Stmt::While(c, n, body) => Stmt::While(self.expr(c), *n, self.stmts(body)),
+            other => other.clone(),
+        }]
+    }
+}
+
+fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
+    let (body, event) = (&probe.body, OfEvent(probe.matched.event));
+    let known = |e: &Expr| fold::fold(e.clone(), &event);
+    let predicate = body.predicate.as_ref().map(known);
+    if let Some(ExprKind::Bool(false)) = predicate.as_ref().map(|p| &p.kind) {
+        return None;
+    }
+    let sites = body.sites.iter().map(|s| Variable { init: s.init.as_ref().map(known), ..s.clone() }).collect();
+    let mut hoist = Hoist { event: &event, sites, script: probe.script };
+    let stmts = hoist.stmts(&body.stmts);
+    Some(Group {
+        events: vec![probe],
+        predicate: predicate.filter(|p| p.kind != ExprKind::Bool(true)),
+        stmts,
+        locals: body.locals.clone(),
+        sites: hoist.sites,
+        inits: body.inits.iter().map(known).collect(),
+        bounds: body.bounds.clone(),
+    })
+}
+
+fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
+    let (x, y) = (a.events[0], b.events[0]);
+    let alike = |s: &Variable, t: &Variable| s.name == t.name && s.ty == t.ty && s.init == t.init && s.report == t.report;
+    x.rule == y.rule
+        && x.matched.mode == y.matched.mode
+        && matches!((x.matched.event, y.matched.event), (Event::Opcode(_), Event::Opcode(_)))
+        && a.predicate == b.predicate
+        && a.stmts == b.stmts
+        && a.inits == b.inits
+        && a.bounds == b.bounds
+        && a.sites.len() == b.sites.len()
+        && a.sites.iter().zip(&b.sites).all(|(s, t)| alike(s, t))
+        && (counted(x) == counted(y) || !a.asks_immediates())
+}
+
+fn counted(probe: &Probe) -> bool {
+    matches!(probe.matched.event, Event::Opcode(op) if op.name == "br_table")
+}
+
+/// All groups, in the order of scripts; what no engine can do is said.
+pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
+    let mut list: Vec<Group<'a>> = Vec::new();
+    for probe in program.probes.iter().filter(|p| p.matched.event.has_sites()) {
+        if matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt) {
+            let message = "an engine does not replace instructions";
+            said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target does: give the program with `-a`");
+            continue;
+        }
+        if !probe.body.assigned.is_empty() {
+            let message = "assigning to what the program computes is not possible in an engine";
+            said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target can: give the program with `-a`");
+            continue;
+        }
+        let Some(group) = of(probe) else { continue };
+        match list.iter_mut().rev().take_while(|g| g.events[0].rule == probe.rule).find(|g| same(g, &group)) {
+            Some(found) => found.events.push(probe),
+            None => list.push(group),
+        }
+    }
+    list
+}
+
+/// Whether only our own engine can give this.
+fn is_extension(bound: Bound) -> bool {
+    matches!(
+        bound,
+        Bound::OpIdx
+            | Bound::AppMemId
+            | Bound::Res(_)
+            | Bound::Targets
+            | Bound::DefaultTarget
+            | Bound::TargetFnName
+            | Bound::TargetFnType
+            | Bound::TargetImpModule
+            | Bound::TargetFuncref
+            | Bound::ResolvedFid
+            | Bound::RefTaken
+            | Bound::MemoryBytes
+            | Bound::TableSize
+    )
+}
+
+impl Group<'_> {
+    /// Whether it needs more than every engine of the family has.
+    pub(super) fn is_extended(&self) -> bool {
+        let mut found = self
+            .events
+            .iter()
+            .any(|p| !matches!(p.matched.mode, Mode::Before | Mode::None) || p.matched.event == Event::FuncUnwind);
+        let mut look = |e: &Expr| {
+            if let ExprKind::Bound(b) = e.kind {
+                found |= is_extension(b);
+            }
+        };
+        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+            e.walk(&mut look);
+        }
+        self.stmts.iter().for_each(|s| s.walk(&mut look));
+        found || self.bounds.keys().any(|b| is_extension(*b))
+    }
+
+    /// Whether immediates are asked for, which `br_table` numbers in its own way.
+    fn asks_immediates(&self) -> bool {
+        let mut found = false;
+        let mut look = |e: &Expr| found |= matches!(e.kind, ExprKind::Bound(Bound::Imm(_)));
+        for e in self.predicate.iter().chain(&self.inits).chain(self.sites.iter().filter_map(|s| s.init.as_ref())) {
+            e.walk(&mut look);
+        }
+        self.stmts.iter().for_each(|s| s.walk(&mut look));
+        found
+    }
+
+    /// Whether anything belongs to single sites.
+    pub(super) fn needs_record(&self) -> bool {
+        !self.sites.is_empty() || !self.inits.is_empty()
+    }
+
+    /// How many words the variables of a site take.
+    pub(super) fn words(&self) -> u32 {
+        self.sites.iter().map(|s| u32::try_from(s.ty.slots().len()).unwrap_or(0)).sum()
+    }
+
+    /// Where the variables are, from the beginning of the record, whose address is the first parameter.
+    pub(super) fn places(&self, header: u32) -> Vec<Storage> {
+        let mut at = header;
+        let mut list = Vec::new();
+        for site in &self.sites {
+            list.push(Storage::Memory(Some(0), at));
+            at += u32::try_from(site.ty.slots().len()).unwrap_or(0) * WORD;
+        }
+        list
+    }
+
+    /// The identity of its probe in a report: number and event, without a mode.
+    pub(super) fn identity(&self) -> String {
+        format!("{}_wasm:{}", self.events[0].number, self.events[0].matched.event.path())
+    }
+
+    /// The identity of its probes, up to the name of the instruction.
+    pub(super) fn identity_prefix(&self) -> String {
+        format!("{}_wasm:opcode:", self.events[0].number)
+    }
+
+    /// The events as engines spell them: one for all, if all instructions are meant.
+    pub(super) fn names(&self, said: &mut Diagnostics) -> Vec<EventName> {
+        let mode = match self.events[0].matched.mode {
+            Mode::Before | Mode::None => String::new(),
+            other => format!(":{}", other.name()),
+        };
+        if self.events.len() == events::instructions().len() {
+            return vec![EventName { text: format!("wasm:opcode:*{mode}"), counted: false }];
+        }
+        let mut list = Vec::new();
+        for probe in &self.events {
+            let path = match probe.matched.event {
+                Event::Opcode(op) if op.name == "typed_select" => {
+                    let help = "match `select` in the rewriting target, or all instructions with `*`";
+                    said.push_help(
+                        Kind::ProbeWarning,
+                        Some(probe.span),
+                        "engines have no name for `typed_select`: it is left out",
+                        help,
+                    );
+                    continue;
+                }
+                Event::Opcode(op) => format!("opcode:{}", mnemonic(op)),
+                other => other.path(),
+            };
+            list.push(EventName { text: format!("wasm:{path}{mode}"), counted: counted(probe) });
+        }
+        list
+    }
+}
+
+fn mnemonic(op: &Instruction) -> &'static str {
+    op.opname()
+}

@@ -1,0 +1,495 @@
+//! The engine target: a module that an engine attaches to programs.
+//!
+//! What an engine has to know is in the names of exports, which say for which event a function is called, under which condition that is
+//! known when a site is matched, and what it is given. Before a site's first event a function is called that makes the site's record: its
+//! variables, and what the report says of it. All records lie in one memory and are chained in the order of matching.
+//!
+//! Only what every engine of this family knows is used, unless the script needs more: results, other modes than `before`, what is unwound,
+//! variables of frames. Then the module imports a function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it
+//! refuses the module instead of running it wrongly.
+
+mod group;
+mod name;
+mod split;
+
+use crate::check::CORE;
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
+use crate::emit::locals::Locals;
+use crate::emit::report;
+use crate::emit::support::{Layout, Outlet, Shape, Support};
+use crate::events::{Bound, Event};
+use crate::fold::Nothing;
+use crate::hir::{Expr, ExprKind, Probe, Program, Stmt, Variable};
+use crate::library::Library;
+use crate::rewrite::{Options, needed, prints};
+use crate::types::Ty;
+use group::Group;
+use name::Name;
+use std::collections::{BTreeMap, BTreeSet};
+use wasm_encoder::{
+    CodeSection, ConstExpr, DataSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
+    GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
+};
+
+/// The module that an engine must have which runs what others do not know.
+pub const EXTENSION: (&str, &str) = ("wasm-aot:ext", "v1");
+
+/// How many bytes of names an engine hands over at once.
+const BUFFER: usize = 1024;
+
+/// A record before its variables.
+const RECORD: u32 = 32;
+
+/// What a monitor is made with.
+struct Maker<'a> {
+    program: &'a Program,
+    libraries: &'a [Library],
+    options: &'a Options,
+    support: Support,
+    globals: Vec<Storage>,
+    frames: Vec<Storage>,
+    /// The first and the last record.
+    chain: Option<(u32, u32)>,
+    /// Functions under the names of their exports, in the order in which these came up.
+    exports: Vec<(String, Vec<(u32, Shape)>)>,
+    helpers: BTreeSet<u32>,
+    /// Why the extension is needed, if it is.
+    extended: bool,
+}
+
+/// Makes the module.
+pub fn compile(
+    program: &Program,
+    libraries: &[Library],
+    options: &Options,
+    said: &mut Diagnostics,
+) -> Result<Vec<u8>, Diagnostics> {
+    let groups = group::collect(program, said);
+    let extended = !program.frames.is_empty() || groups.iter().any(Group::is_extended);
+    let mut maker = Maker::new(program, libraries, options, extended);
+    for group in &groups {
+        maker.group(group, said);
+    }
+    let module = maker.module();
+    for (span, message, help) in maker.support.refused.drain(..) {
+        said.push_help(Kind::WeiError, Some(span), message, help);
+    }
+    if said.has_errors() {
+        return Err(std::mem::take(said));
+    }
+    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all()).validate_all(&module).map_err(|e| {
+        Diagnostics::general(Kind::InvalidModule, format!("the monitor would not be valid: {}", crate::library::first_line(&e)))
+    })?;
+    Ok(module)
+}
+
+impl<'a> Maker<'a> {
+    fn new(program: &'a Program, libraries: &'a [Library], options: &'a Options, extended: bool) -> Self {
+        let (_, memories) = needed(program);
+        let mut layout = Layout::default();
+        let mut count = 0;
+        for (module, name) in imports(program, libraries, extended) {
+            layout.imports.insert((module, name), count);
+            count += 1;
+        }
+        layout.functions = count;
+        layout.library_memories = memories.iter().copied().zip(0..).collect();
+        layout.memory = u32::try_from(memories.len()).unwrap_or(0);
+        let mut support = Support::new(layout, Outlet::Own);
+        if options.format == report::Format::Json {
+            support.preset_json();
+        }
+        let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        let frames = (0u32..).zip(&program.frames).map(|(n, _)| Storage::Frame(n * 4)).collect();
+        Self {
+            program,
+            libraries,
+            options,
+            support,
+            globals,
+            frames,
+            chain: None,
+            exports: vec![],
+            helpers: BTreeSet::new(),
+            extended,
+        }
+    }
+
+    fn scope(&self) -> Scope {
+        Scope { globals: self.globals.clone(), frames: self.frames.clone(), ..Scope::default() }
+    }
+
+    /// A function whose parameters are what it is given: the record if it has one, then these variables.
+    fn function(
+        &mut self,
+        what: &str,
+        record: bool,
+        given: &BTreeMap<Bound, Ty>,
+        results: Vec<ValType>,
+        write: impl FnOnce(&mut Emitter<'_>, &Scope),
+    ) -> (u32, Shape) {
+        let mut params = vec![ValType::I32; usize::from(record)];
+        let mut scope = self.scope();
+        for (bound, ty) in given {
+            scope.bounds.insert(*bound, Storage::Locals(u32::try_from(params.len()).unwrap_or(0)));
+            params.extend(ty.slots());
+        }
+        let index = self.support.reserve(&format!("whamm.{what}"));
+        let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
+        let own = scope.clone();
+        let mut emitter = Emitter::new(&mut self.support, &mut locals, &scope, &Nothing, self.program, self.libraries);
+        write(&mut emitter, &own);
+        let code = std::mem::take(&mut emitter.out);
+        let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
+        body.raw(code);
+        body.instructions().end();
+        let shape = (params, results);
+        self.support.define(index, &shape, body);
+        (index, shape)
+    }
+
+    /// The functions of a group of events, and their exports.
+    fn group(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
+        let record = group.needs_record().then(|| self.record(group));
+        for case in split::cases(group.predicate.as_ref()) {
+            let predicate = case.condition.as_ref().map(|condition| {
+                let given = name::given(&[condition], &[]);
+                let (index, _) = self.function("predicate", false, &given, vec![ValType::I32], |e, _| e.expr(condition));
+                self.helpers.insert(index);
+                (index, given)
+            });
+            let given = name::given_body(case.residue.as_ref(), &group.stmts, &group.bounds);
+            let sites = group.places(RECORD);
+            let (residue, group_locals) = (case.residue.clone(), group.locals.clone());
+            let stmts = &group.stmts;
+            let (index, shape) = self.function_with_sites("probe", record.is_some(), &given, sites, |e| {
+                e.enter(&group_locals);
+                e.body(residue.as_ref(), stmts);
+            });
+            for event in group.names(said) {
+                let name = Name { event: &event, predicate: predicate.as_ref(), record: record.as_ref(), given: &given };
+                let text = name.to_string();
+                match self.exports.iter_mut().find(|e| e.0 == text) {
+                    Some(found) => found.1.push((index, shape.clone())),
+                    None => self.exports.push((text, vec![(index, shape.clone())])),
+                }
+            }
+        }
+    }
+
+    fn function_with_sites(
+        &mut self,
+        what: &str,
+        record: bool,
+        given: &BTreeMap<Bound, Ty>,
+        sites: Vec<Storage>,
+        write: impl FnOnce(&mut Emitter<'_>),
+    ) -> (u32, Shape) {
+        let mut params = vec![ValType::I32; usize::from(record)];
+        let mut scope = self.scope();
+        scope.sites = sites;
+        for (bound, ty) in given {
+            scope.bounds.insert(*bound, Storage::Locals(u32::try_from(params.len()).unwrap_or(0)));
+            params.extend(ty.slots());
+        }
+        let index = self.support.reserve(&format!("whamm.{what}"));
+        let mut locals = Locals::new(u32::try_from(params.len()).unwrap_or(0));
+        let mut emitter = Emitter::new(&mut self.support, &mut locals, &scope, &Nothing, self.program, self.libraries);
+        write(&mut emitter);
+        let code = std::mem::take(&mut emitter.out);
+        let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
+        body.raw(code);
+        body.instructions().end();
+        let shape = (params, vec![]);
+        self.support.define(index, &shape, body);
+        (index, shape)
+    }
+
+    /// The function that makes the record of a site, and what it is given.
+    fn record(&mut self, group: &Group<'a>) -> (u32, BTreeMap<Bound, Ty>) {
+        let chain = match self.chain {
+            Some(chain) => chain,
+            None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
+        };
+        let several = group.events.len() > 1;
+        let kind = self.kind(group, several);
+        let inits: Vec<&Expr> = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
+        let mut given = name::given(&inits, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
+        if several {
+            given.insert(Bound::Opname, Ty::Str);
+        }
+        let size = RECORD + group.words() * WORD;
+        let (sites, inits) = (group.sites.clone(), group.inits.clone());
+        let places = group.places(RECORD);
+        let (index, _) = self.function("record", false, &given, vec![ValType::I32], |e, scope| {
+            let record = e.locals.keep(ValType::I32);
+            let memory = e.support.layout().memory;
+            let (alloc, intern) = (e.support.runtime("alloc"), e.support.runtime("intern"));
+            let at = |bound: Bound| if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 };
+            e.put()
+                .i32_const(size.cast_signed())
+                .call(alloc)
+                .local_tee(record)
+                .i32_const(kind.cast_signed())
+                .i32_store(word(4, memory));
+            for (bound, offset) in [(Bound::Fname, 8), (Bound::Opname, 24)] {
+                if scope.bounds.contains_key(&bound) {
+                    let text = at(bound);
+                    e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
+                    e.put().local_get(record).local_get(text).i32_store(word(offset, memory));
+                    e.put().local_get(record).local_get(text + 1).i32_store(word(offset + 4, memory));
+                }
+            }
+            for (bound, offset) in [(Bound::Fid, 16), (Bound::Pc, 20)] {
+                e.put().local_get(record).local_get(at(bound)).i32_store(word(offset, memory));
+            }
+            for (variable, place) in sites.iter().zip(&places) {
+                let place = if let Storage::Memory(_, offset) = place { Storage::Memory(Some(record), *offset) } else { *place };
+                e.begin(variable, place);
+            }
+            for call in &inits {
+                e.expr(call);
+                call.ty.slots().iter().for_each(|_| {
+                    e.put().drop();
+                });
+            }
+            // Behind the last one, or first.
+            e.put().global_get(chain.1).if_(wasm_encoder::BlockType::Empty);
+            e.put().global_get(chain.1).local_get(record).i32_store(word(0, memory)).else_();
+            e.put().local_get(record).global_set(chain.0).end().local_get(record).global_set(chain.1).local_get(record);
+        });
+        self.helpers.insert(index);
+        (index, given)
+    }
+
+    /// What the records of a group have in common: their variables, as the report shows them.
+    fn kind(&mut self, group: &Group<'a>, several: bool) -> u32 {
+        let probe = if several { group.identity_prefix() } else { group.identity() };
+        let mut bytes = Vec::new();
+        let mut count = 0u32;
+        for (variable, place) in group.sites.iter().zip(group.places(RECORD)) {
+            let Storage::Memory(_, offset) = place else { continue };
+            if variable.report {
+                bytes.extend(variable.ty.rank().to_le_bytes());
+                bytes.extend(offset.to_le_bytes());
+                bytes.extend(report::description(&mut self.support, variable, &probe, false));
+                count += 1;
+            }
+        }
+        let all: Vec<u8> = count.to_le_bytes().into_iter().chain(bytes).collect();
+        self.support.bytes(&all, 4)
+    }
+
+    fn probes_of(&self, event: Event) -> Vec<&'a Probe> {
+        self.program.probes.iter().filter(|p| p.matched.event == event).collect()
+    }
+
+    fn run_probes(&mut self, event: Event, e: &mut Vec<(Option<Expr>, Vec<Stmt>, Vec<Ty>)>) {
+        for probe in self.probes_of(event) {
+            e.push((probe.body.predicate.clone(), probe.body.stmts.clone(), probe.body.locals.clone()));
+        }
+    }
+
+    /// Writes the report, when the program has ended.
+    fn write_exit(&mut self) -> Option<u32> {
+        let program = self.program;
+        let reported =
+            program.globals.iter().any(|g| g.report) || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
+        let (mut ends, mut reports) = (Vec::new(), Vec::new());
+        self.run_probes(Event::End, &mut ends);
+        self.run_probes(Event::Report, &mut reports);
+        if !reported && ends.is_empty() && reports.is_empty() {
+            return None;
+        }
+        let (format, chain, globals) = (self.options.format, self.chain, self.globals.clone());
+        let own = reports.is_empty() && reported;
+        let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
+            for (predicate, stmts, locals) in ends.iter().chain(&reports) {
+                e.own_locals(locals);
+                e.body(predicate.as_ref(), stmts);
+            }
+            if own {
+                e.heading(format);
+                if let Some((head, _)) = chain {
+                    let records = e.support.runtime("records");
+                    e.put().global_get(head).call(records);
+                }
+                rows(e, program, &globals, format);
+            }
+            e.finish_report();
+        });
+        Some(index)
+    }
+
+    /// What happens before the program starts.
+    fn write_start(&mut self) -> Option<u32> {
+        let mut begins = Vec::new();
+        self.run_probes(Event::Begin, &mut begins);
+        let program = self.program;
+        if begins.is_empty() && program.start.is_empty() {
+            return None;
+        }
+        let (index, _) = self.function("start", false, &BTreeMap::new(), vec![], |e, _| {
+            e.own_locals(&program.start_locals);
+            e.body(None, &program.start);
+            for (predicate, stmts, locals) in &begins {
+                e.own_locals(locals);
+                e.body(predicate.as_ref(), stmts);
+            }
+        });
+        Some(index)
+    }
+
+    /// Where several functions are for the same event with the same parameters, one that calls them in order.
+    fn merged(&mut self, functions: &[(u32, Shape)]) -> u32 {
+        if let [(only, _)] = functions {
+            return *only;
+        }
+        let index = self.support.reserve("whamm.several");
+        let shape = functions[0].1.clone();
+        let mut body = Function::new([]);
+        for (function, _) in functions {
+            for n in 0..u32::try_from(shape.0.len()).unwrap_or(0) {
+                body.instructions().local_get(n);
+            }
+            body.instructions().call(*function);
+        }
+        body.instructions().end();
+        self.support.define(index, &shape, body);
+        index
+    }
+
+    fn module(&mut self) -> Vec<u8> {
+        let (exit, start) = (self.write_exit(), self.write_start());
+        let probes: Vec<(String, u32)> =
+            std::mem::take(&mut self.exports).into_iter().map(|(name, list)| (name, self.merged(&list))).collect();
+        while let Some((number, index)) = self.support.unwritten() {
+            let function = &self.program.functions[number as usize];
+            let (shape, body) =
+                crate::emit::function::write(&mut self.support, function, &self.globals, self.program, self.libraries);
+            self.support.define(index, &shape, body);
+        }
+        let buffer = self.support.bytes(&[0; BUFFER], 8);
+        let mut imports = ImportSection::new();
+        self.write_imports(&mut imports);
+        let mut exports = ExportSection::new();
+        for (name, index) in &probes {
+            exports.export(name, ExportKind::Func, *index);
+        }
+        for helper in &self.helpers {
+            exports.export(&format!("${helper}"), ExportKind::Func, *helper);
+        }
+        if let Some(exit) = exit {
+            exports.export("wasm:exit", ExportKind::Func, exit);
+        }
+        let (mut types, mut functions, mut memories) = (TypeSection::new(), FunctionSection::new(), MemorySection::new());
+        let (mut globals, mut code, mut data) = (GlobalSection::new(), CodeSection::new(), DataSection::new());
+        self.support.finish(&mut types, &mut functions, &mut memories, &mut globals, &mut code, &mut data);
+        let memory = self.support.layout().memory;
+        exports.export("memory", ExportKind::Memory, memory).export("whamm_buffer", ExportKind::Memory, memory);
+        for (name, value) in [("whamm_buffer:start", buffer), ("whamm_buffer:max", u32::try_from(BUFFER).unwrap_or(0))] {
+            exports.export(name, ExportKind::Global, globals.len());
+            globals.global(
+                GlobalType { val_type: ValType::I32, mutable: false, shared: false },
+                &ConstExpr::i32_const(value.cast_signed()),
+            );
+        }
+        let mut names = NameMap::new();
+        self.support.names().iter().for_each(|(n, name)| names.append(*n, name));
+        let mut section = NameSection::new();
+        section.functions(&names);
+        let mut module = Module::new();
+        module.section(&types).section(&imports).section(&functions).section(&memories).section(&globals).section(&exports);
+        if let Some(function_index) = start {
+            module.section(&StartSection { function_index });
+        }
+        module.section(&code).section(&data).section(&section);
+        module.finish()
+    }
+
+    fn write_imports(&mut self, section: &mut ImportSection) {
+        for (module, name) in imports(self.program, self.libraries, self.extended) {
+            let shape = shape_of(&module, &name, self.libraries);
+            let ty = self.support.ty(&shape);
+            section.import(&module, &name, EntityType::Function(ty));
+        }
+        let (_, memories) = needed(self.program);
+        for number in memories.into_iter().filter(|n| *n != CORE) {
+            let library = &self.libraries[number as usize];
+            if let Some((name, memory64)) = &library.memory {
+                let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
+                section.import(&library.module, name, EntityType::Memory(ty));
+            }
+        }
+    }
+}
+
+fn rows(e: &mut Emitter<'_>, program: &Program, globals: &[Storage], format: report::Format) {
+    let mut maps = 0;
+    for (variable, storage) in program.globals.iter().zip(globals) {
+        let number = if let Storage::Globals(first) = storage { *first } else { maps };
+        maps += u32::from(matches!(variable.ty, Ty::Map(_)));
+        if variable.report {
+            e.global_row(variable, *storage, number, format);
+        }
+    }
+}
+
+/// Functions that are imported: of libraries, of the system, of our engine.
+fn imports(program: &Program, libraries: &[Library], extended: bool) -> Vec<(String, String)> {
+    let mut list = Vec::new();
+    let mut called = BTreeSet::new();
+    crate::rewrite::each_expr(program, &mut |e| {
+        if let ExprKind::Library(call, _) = &e.kind {
+            called.insert((libraries[call.library as usize].module.clone(), call.function.to_string()));
+        }
+    });
+    list.extend(called);
+    if prints(program) {
+        list.push(("wasi_snapshot_preview1".into(), "fd_write".into()));
+    }
+    if extended {
+        list.push((EXTENSION.0.into(), EXTENSION.1.into()));
+        if !program.frames.is_empty() {
+            for ty in ["i32", "i64", "f32", "f64"] {
+                list.push((EXTENSION.0.into(), format!("frame_get_{ty}")));
+                list.push((EXTENSION.0.into(), format!("frame_set_{ty}")));
+            }
+        }
+    }
+    list
+}
+
+fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
+    if module == EXTENSION.0 {
+        let slot = match name.rsplit('_').next() {
+            Some("i64") => ValType::I64,
+            Some("f32") => ValType::F32,
+            Some("f64") => ValType::F64,
+            _ => ValType::I32,
+        };
+        return match name {
+            _ if name.starts_with("frame_get") => (vec![ValType::I32], vec![slot]),
+            _ if name.starts_with("frame_set") => (vec![ValType::I32, slot], vec![]),
+            _ => (vec![], vec![]),
+        };
+    }
+    let library = libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
+    match library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref) {
+        Some(s) => (s.params.iter().flat_map(Ty::slots).collect(), s.result.iter().flat_map(Ty::slots).collect()),
+        None => (vec![ValType::I32; 4], vec![ValType::I32]),
+    }
+}
+
+impl Emitter<'_> {
+    /// The first value of a variable of a new record.
+    fn begin(&mut self, variable: &Variable, place: Storage) {
+        match &variable.init {
+            Some(init) => self.expr(init),
+            None if matches!(variable.ty, Ty::Map(_)) => self.zero(&variable.ty),
+            None => return,
+        }
+        self.store(place, &variable.ty);
+    }
+}

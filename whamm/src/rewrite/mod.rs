@@ -1,0 +1,303 @@
+//! The rewriting target: a program with probes in its code.
+//!
+//! The program's instructions are copied byte by byte; what probes do is written between them. All that is added stands behind what was
+//! there: functions, globals, one memory. Only functions that are imported for our own use come before the program's own, whose indices
+//! then move. The program's memory is used only to hand bytes to the system, and given back as it was.
+
+mod function;
+mod known;
+mod module;
+mod remap;
+mod rows;
+mod tally;
+mod walk;
+
+use crate::app::App;
+use crate::check::CORE;
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::dwarf::Lines;
+use crate::emit::code::Storage;
+use crate::emit::report::{self, Format};
+use crate::emit::support::{Layout, Outlet, Support};
+use crate::events::{Bound, Event};
+use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Var};
+use crate::library::{Library, Oracle};
+use crate::types::Ty;
+use known::Facts;
+use remap::Remap;
+use rows::Rows;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Choices about the output.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How the report is written.
+    pub format: Format,
+    /// Where the report goes.
+    pub destination: Destination,
+    /// Whether counts have to be exact even behind an instruction that traps.
+    pub exact_traps: bool,
+}
+
+/// Where the report goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Destination {
+    /// To the console of a program that uses WASI, and is kept for the host otherwise.
+    #[default]
+    Auto,
+    /// To the console, through WASI.
+    Console,
+    /// To a file, through WASI; it is created or appended to.
+    File(String),
+    /// Kept in memory: the host calls `whamm:report`.
+    Host,
+}
+
+/// What a program is rewritten with.
+pub(crate) struct Rewriter<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) libraries: &'a [Library],
+    pub(crate) app: &'a App<'a>,
+    pub(crate) options: &'a Options,
+    pub(crate) facts: Facts<'a>,
+    pub(crate) support: Support,
+    pub(crate) remap: Remap,
+    pub(crate) globals: Vec<Storage>,
+    pub(crate) added_only: std::collections::HashSet<u32>,
+    pub(crate) rows: Rows,
+    /// Elements of maps with constant keys that are summed in Wasm globals: map, key, global, and whether it is an i64.
+    pub(crate) elements: BTreeMap<(u32, i64), (Expr, u32, bool)>,
+    /// What happens for sites before the program starts.
+    pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
+    /// Sites at which frames' variables are reported: function, variable, where it is added up.
+    pub(crate) framed: BTreeMap<(u32, u32), u32>,
+    pub(crate) by_event: Vec<Vec<&'a Probe>>,
+    pub(crate) structural: Vec<&'a Probe>,
+    pub(crate) matched: BTreeSet<u32>,
+    /// Copies of tables, by table: address and length.
+    pub(crate) tables: HashMap<u32, Option<(u32, u32)>>,
+    /// The function that writes the report, if there is one.
+    pub(crate) flush: Option<u32>,
+}
+
+/// Whether anything is ever printed.
+pub(crate) fn prints(program: &Program) -> bool {
+    let reports = program.globals.iter().chain(&program.frames).any(|v| v.report)
+        || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
+    let mut found = reports || program.probes.iter().any(|p| !p.matched.event.has_sites());
+    each_expr(program, &mut |e| {
+        found |= matches!(e.kind, ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PrintMap, _));
+    });
+    found
+}
+
+/// Looks at every expression of a program.
+pub(crate) fn each_expr(program: &Program, look: &mut dyn FnMut(&Expr)) {
+    for probe in &program.probes {
+        probe.body.walk(look);
+    }
+    for stmt in program.functions.iter().flat_map(|f| &f.stmts).chain(&program.start) {
+        stmt.walk(look);
+    }
+}
+
+/// Functions and memories of libraries that are needed when the program runs.
+pub(crate) fn needed(program: &Program) -> (BTreeSet<(u32, String)>, BTreeSet<u32>) {
+    let (mut functions, mut memories) = (BTreeSet::new(), BTreeSet::new());
+    each_expr(program, &mut |e| match &e.kind {
+        ExprKind::Library(call, _) if !call.at_match => {
+            functions.insert((call.library, call.function.to_string()));
+        }
+        ExprKind::Builtin(Builtin::MemId(library), _) if *library != CORE => {
+            memories.insert(*library);
+        }
+        _ => {}
+    });
+    (functions, memories)
+}
+
+const WASI: &str = "wasi_snapshot_preview1";
+
+fn outlet(app: &App<'_>, options: &Options) -> Outlet {
+    let wasi = app.imports.iter().any(|i| i.module == WASI) || app.exported("_start").is_some();
+    let through_wasi = match options.destination {
+        Destination::Auto => wasi,
+        Destination::Host => false,
+        _ => true,
+    };
+    let exported = app.exports.iter().find(|e| e.kind == wasmparser::ExternalKind::Memory && e.name == "memory").map(|e| e.index);
+    match exported {
+        _ if !through_wasi => Outlet::Kept,
+        None => Outlet::Own,
+        Some(n) if app.memories.get(n as usize).copied().unwrap_or(false) => Outlet::Kept,
+        Some(n) => Outlet::Lent(n),
+    }
+}
+
+/// Rewrites a program.
+pub fn rewrite(
+    program: &Program,
+    libraries: &[Library],
+    bytes: &[u8],
+    options: &Options,
+    said: &mut Diagnostics,
+) -> Result<Vec<u8>, Diagnostics> {
+    let app = App::read(bytes)?;
+    if app.shared {
+        let message =
+            "the program has a shared memory: every thread would count for itself, and the report would tell of one of them";
+        return Err(Diagnostics::general(Kind::InvalidModule, message));
+    }
+    let mut rewriter = Rewriter::new(program, libraries, &app, options);
+    let output = rewriter.module()?;
+    rewriter.complain(said);
+    if said.has_errors() {
+        return Err(std::mem::take(said));
+    }
+    wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all()).validate_all(&output).map_err(|e| {
+        let why = crate::library::first_line(&e);
+        Diagnostics::general(
+            Kind::InvalidModule,
+            format!("the instrumented program would not be valid: {why}; does a probe leave other values than the instruction?"),
+        )
+    })?;
+    Ok(output)
+}
+
+impl<'a> Rewriter<'a> {
+    fn new(program: &'a Program, libraries: &'a [Library], app: &'a App<'a>, options: &'a Options) -> Self {
+        let printing = prints(program);
+        let mut outlet = outlet(app, options);
+        let (functions, memories) = needed(program);
+        let mut remap = Remap::new(app);
+        let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
+        let mut wanted: Vec<(String, String)> =
+            functions.iter().map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone())).collect();
+        if printing && outlet != Outlet::Kept {
+            wanted.push((WASI.into(), "fd_write".into()));
+            if matches!(options.destination, Destination::File(_)) {
+                wanted.push((WASI.into(), "path_open".into()));
+            }
+        }
+        for (module, name) in wanted {
+            let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
+            let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
+            layout.imports.insert((module, name), index);
+        }
+        for library in memories {
+            layout.library_memories.insert(library, remap.import_memory(library));
+        }
+        layout.functions = remap.functions();
+        layout.memory = remap.memories();
+        layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
+        if let Outlet::Lent(memory) = &mut outlet {
+            *memory = remap.memory(*memory);
+        }
+        let mut support = Support::new(layout, outlet);
+        if options.format == Format::Json {
+            support.preset_json();
+        }
+        let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        let mut asks_lines = false;
+        each_expr(program, &mut |e| asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)));
+        let facts = Facts {
+            app,
+            libraries,
+            oracle: RefCell::new(Oracle::default()),
+            failures: RefCell::default(),
+            app_memory: support.layout().app_memory,
+            shifted: remap.added_memories(),
+            lines: asks_lines.then(|| Lines::read(app.bytes)),
+        };
+        let mut by_event: Vec<Vec<&Probe>> = vec![Vec::new(); crate::events::instructions().len()];
+        let mut structural = Vec::new();
+        for probe in &program.probes {
+            match probe.matched.event {
+                Event::Opcode(op) => by_event[op.index].push(probe),
+                _ => structural.push(probe),
+            }
+        }
+        let flush = printing.then(|| support.reserve("whamm.flush"));
+        Self {
+            program,
+            libraries,
+            app,
+            options,
+            facts,
+            support,
+            remap,
+            globals,
+            added_only: tally::added_only(program),
+            rows: Rows::default(),
+            elements: BTreeMap::new(),
+            first: vec![],
+            framed: BTreeMap::new(),
+            by_event,
+            structural,
+            matched: BTreeSet::new(),
+            tables: HashMap::new(),
+            flush,
+        }
+    }
+
+    /// Probes of an event that is no instruction.
+    pub(crate) fn probes_of(&self, event: Event) -> Vec<&'a Probe> {
+        self.structural.iter().copied().filter(|p| p.matched.event == event).collect()
+    }
+
+    /// Everything that could not be expressed, and rules that matched nothing.
+    fn complain(&mut self, said: &mut Diagnostics) {
+        for (span, message, help) in self.support.refused.drain(..) {
+            said.push_help(Kind::InstrumentationError, Some(span), message, help);
+        }
+        for (span, message) in self.facts.failures.borrow().iter() {
+            said.push(Kind::GeneralError, Some(*span), message.clone());
+        }
+        let mut rules: HashMap<u32, &Probe> = HashMap::new();
+        for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites()) {
+            rules.entry(probe.rule).or_insert(probe);
+        }
+        for (rule, probe) in rules {
+            if !self.matched.contains(&rule) {
+                let help = "the program has no such instruction, or the predicate or the type bounds exclude all of them";
+                said.push_help(Kind::ProbeWarning, Some(probe.span), "this rule matches nothing in the program", help);
+            }
+        }
+    }
+
+    /// Whether a statement anywhere uses a variable of frames.
+    pub(crate) fn uses_frames(&self) -> bool {
+        !self.program.frames.is_empty()
+    }
+}
+
+/// Variables of frames that a body uses.
+pub(crate) fn frames_of(stmts: &[Stmt], predicate: Option<&Expr>) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut look = |e: &Expr| {
+        if let ExprKind::Var(Var::Frame(n)) = e.kind {
+            found.insert(n);
+        }
+    };
+    if let Some(e) = predicate {
+        e.walk(&mut look);
+    }
+    for stmt in stmts {
+        stmt.walk(&mut look);
+    }
+    for stmt in stmts {
+        stmt.visit(&mut |s| {
+            if let Stmt::Assign(place, _) | Stmt::Update(place, _, _) = s {
+                let mut place = place;
+                while let crate::hir::Place::Field(inner, _) = place {
+                    place = inner;
+                }
+                if let crate::hir::Place::Var(Var::Frame(n), _) = place {
+                    found.insert(*n);
+                }
+            }
+        });
+    }
+    found
+}

@@ -1,0 +1,577 @@
+//! The whole module: sections in their order, with what was added at their ends.
+
+use super::rows::Source;
+use super::{Destination, Rewriter, WASI, function};
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
+use crate::emit::locals::Locals;
+use crate::emit::support::{Outlet, val};
+use crate::events::Event;
+use crate::fold::Nothing;
+use crate::hir::{Probe, Stmt, Variable};
+use crate::library::first_line;
+use crate::types::Ty;
+use wasm_encoder::reencode::{Reencode, utils};
+use wasm_encoder::{
+    CodeSection, CustomSection, DataCountSection, DataSection, ElementSection, EntityType, ExportKind, ExportSection, Function,
+    FunctionSection, GlobalSection, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection,
+    TableSection, TagSection, TypeSection, ValType,
+};
+use wasmparser::{ExternalKind, Operator, Parser, Payload};
+
+/// The sections of the output, as far as they are done.
+#[derive(Default)]
+struct Sections {
+    types: TypeSection,
+    imports: ImportSection,
+    functions: FunctionSection,
+    tables: TableSection,
+    memories: MemorySection,
+    tags: TagSection,
+    globals: GlobalSection,
+    exports: ExportSection,
+    elements: ElementSection,
+    data_count: Option<u32>,
+    data: DataSection,
+    names: Option<Vec<u8>>,
+    customs: Vec<(String, Vec<u8>)>,
+}
+
+/// How many words one function collects: engines like functions that are not too large.
+const COLLECTED: usize = 2000;
+
+fn wrong(e: impl std::fmt::Display) -> Diagnostics {
+    Diagnostics::general(Kind::InvalidModule, format!("the program cannot be rewritten: {}", first_line(&e)))
+}
+
+impl<'a> Rewriter<'a> {
+    pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
+        let entry = self.wire();
+        let (bodies, moved) = self.bodies()?;
+        self.write_flush();
+        let start = self.write_start(entry);
+        self.write_functions();
+        let mut sections = self.sections().map_err(wrong)?;
+        self.add_imports(&mut sections);
+        self.exports(&mut sections, entry);
+        let mut code = CodeSection::new();
+        let mut offsets = Vec::new();
+        for body in &bodies {
+            code.function(body);
+            offsets.push(code.byte_len() - body.byte_len());
+        }
+        let Sections { types, functions, memories, globals, data, .. } = &mut sections;
+        self.support.finish(types, functions, memories, globals, &mut code, data);
+        Ok(self.assemble(&sections, &code, start, &offsets, &moved))
+    }
+
+    /// Makes the report come out when the program ends: what takes the place of its entry, and of the way out that WASI has.
+    fn wire(&mut self) -> Option<Entry> {
+        let flush = self.flush?;
+        if let Some(exit) = self.app.imports.iter().position(|i| i.module == WASI && i.name == "proc_exit") {
+            let exit = u32::try_from(exit).unwrap_or(0);
+            let shim = self.support.reserve("whamm.proc_exit");
+            let mut body = Function::new([]);
+            body.instructions().call(flush).local_get(0).call(self.remap.original(exit)).end();
+            self.support.define(shim, &(vec![ValType::I32], vec![]), body);
+            self.remap.replaced = Some((exit, shim));
+        }
+        let (name, function) = match (self.app.exported("_start"), self.app.start, self.app.exported("main")) {
+            (Some(f), _, _) => (Some("_start"), f),
+            (_, Some(f), _) => (None, f),
+            (_, _, Some(f)) => (Some("main"), f),
+            _ => return None,
+        };
+        let (params, results) = self.app.shape(function);
+        let shape = (params.iter().map(|&t| val(t)).collect::<Vec<_>>(), results.iter().map(|&t| val(t)).collect::<Vec<_>>());
+        let wrapper = self.support.reserve("whamm.entry");
+        let mut body = Function::new([]);
+        for n in 0..u32::try_from(params.len()).unwrap_or(0) {
+            body.instructions().local_get(n);
+        }
+        body.instructions().call(self.remap.function(function)).call(flush).end();
+        self.support.define(wrapper, &shape, body);
+        Some(Entry { name, wrapper })
+    }
+
+    /// Every function, and where its instructions went.
+    #[expect(clippy::type_complexity, reason = "places before and after, by function")]
+    fn bodies(&mut self) -> Result<(Vec<Function>, Vec<Vec<(u64, usize)>>), Diagnostics> {
+        let mut list = Vec::new();
+        let mut moved = Vec::new();
+        let mut allocations = wasmparser::FuncValidatorAllocations::default();
+        let first = self.app.imported_functions();
+        let app = self.app;
+        for (n, body) in (first..).zip(app.bodies()) {
+            let (to_validate, body) = body.map_err(wrong)?;
+            let done = function::rewrite(self, n, to_validate, &body, allocations).map_err(|e| {
+                Diagnostics::general(Kind::InvalidModule, format!("the program is not a valid module: {}", first_line(&e)))
+            })?;
+            allocations = done.allocations;
+            let mut function = Function::new(done.locals);
+            let before = function.byte_len();
+            function.raw(done.code);
+            list.push(function);
+            moved.push(done.moved.into_iter().map(|m| (m.0, m.1 + before)).collect());
+        }
+        Ok((list, moved))
+    }
+
+    /// Code of ours outside of the program's functions.
+    fn free_code(&mut self, locals: &mut Locals, types: &[Ty], write: &mut dyn FnMut(&mut Emitter<'_>)) -> Vec<u8> {
+        let scope = Scope { globals: self.globals.clone(), ..Scope::default() };
+        let mut emitter = Emitter::new(&mut self.support, locals, &scope, &Nothing, self.program, self.libraries);
+        emitter.enter(types);
+        write(&mut emitter);
+        std::mem::take(&mut emitter.out)
+    }
+
+    fn run_probes(&mut self, event: Event, locals: &mut Locals) -> Vec<u8> {
+        let probes: Vec<&Probe> = self.probes_of(event);
+        let mut code = Vec::new();
+        for probe in probes {
+            self.matched.insert(probe.rule);
+            let body = probe.body.clone();
+            code.extend(self.free_code(locals, &body.locals, &mut |e| e.body(body.predicate.as_ref(), &body.stmts)));
+        }
+        code
+    }
+
+    fn write_flush(&mut self) {
+        let Some(flush) = self.flush else { return };
+        let mut locals = Locals::new(0);
+        let mut code = Vec::new();
+        if let Destination::File(path) = &self.options.destination {
+            self.support.preset_path(path);
+            let open = self.support.runtime(if *self.support.outlet() == Outlet::Own { "open_own" } else { "open_lent" });
+            let opened = self.support.global(ValType::I32, 0);
+            wasm_encoder::InstructionSink::new(&mut code)
+                .global_get(opened)
+                .i32_eqz()
+                .if_(wasm_encoder::BlockType::Empty)
+                .i32_const(1)
+                .global_set(opened)
+                .call(open)
+                .end();
+        }
+        code.extend(self.merge_elements(&mut locals));
+        code.extend(self.run_probes(Event::End, &mut locals));
+        if self.probes_of(Event::Report).is_empty() {
+            code.extend(self.report(&mut locals));
+        } else {
+            code.extend(self.run_probes(Event::Report, &mut locals));
+        }
+        code.extend(self.free_code(&mut locals, &[], &mut |e| e.finish_report()));
+        let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
+        body.raw(code);
+        body.instructions().end();
+        self.support.define(flush, &(vec![], vec![]), body);
+    }
+
+    /// Sums of elements with constant keys go to their maps, and begin anew.
+    fn merge_elements(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let elements = std::mem::take(&mut self.elements);
+        let mut code = Vec::new();
+        for ((_, key), (map, global, wide)) in elements {
+            let Ty::Map(kv) = map.ty.clone() else { continue };
+            let key = crate::hir::Expr { kind: crate::hir::ExprKind::Int(key.into()), ty: kv.0.clone(), span: map.span };
+            let held = Storage::Globals(global);
+            let stmt = Stmt::Update(
+                crate::hir::Place::Element(Box::new(map.clone()), Box::new(key)),
+                crate::syntax::ast::BinOp::Add,
+                crate::hir::Expr { kind: crate::hir::ExprKind::Var(crate::hir::Var::Frame(0)), ty: kv.1.clone(), span: map.span },
+            );
+            let scope = Scope { globals: self.globals.clone(), frames: vec![held], ..Scope::default() };
+            let mut emitter = Emitter::new(&mut self.support, locals, &scope, &Nothing, self.program, self.libraries);
+            emitter.put().global_get(global);
+            if wide {
+                emitter.put().i64_eqz().i32_eqz();
+            }
+            emitter.put().if_(wasm_encoder::BlockType::Empty);
+            emitter.body(None, std::slice::from_ref(&stmt));
+            if wide {
+                emitter.put().i64_const(0);
+            } else {
+                emitter.put().i32_const(0);
+            }
+            emitter.put().global_set(global).end();
+            code.extend(std::mem::take(&mut emitter.out));
+        }
+        code
+    }
+
+    fn frame_rows(&mut self) {
+        for ((fid, n), first) in std::mem::take(&mut self.framed) {
+            let variable: &'a Variable = &self.program.frames[n as usize];
+            let words: Vec<Source> = (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Global(g, s)).collect();
+            self.rows.add(&mut self.support, variable, "", true, (fid, 0), &words);
+        }
+    }
+
+    fn report(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let format = self.options.format;
+        self.frame_rows();
+        let program = self.program;
+        if self.rows.is_empty() && !program.globals.iter().any(|g| g.report) {
+            return Vec::new();
+        }
+        let mut code = self.free_code(locals, &[], &mut |e| e.heading(format));
+        if !self.rows.is_empty() {
+            code.extend(self.site_rows(locals));
+        }
+        let mut maps = 0;
+        for (variable, storage) in program.globals.iter().zip(self.globals.clone()) {
+            let number = match storage {
+                Storage::Globals(first) => first,
+                _ => maps,
+            };
+            maps += u32::from(matches!(variable.ty, Ty::Map(_)));
+            if variable.report {
+                code.extend(self.free_code(locals, &[], &mut |e| e.global_row(variable, storage, number, format)));
+            }
+        }
+        code
+    }
+
+    /// Collects the words of all sites in a fresh part of memory, and writes the rows.
+    fn site_rows(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let sources = self.rows.words.clone();
+        let (packed, count, descriptions) = self.rows.pack();
+        let functions = self.rows.functions();
+        let mut names = vec![0u8; (functions.last().map_or(0, |f| *f as usize) + 1) * 8];
+        for fid in functions {
+            let pair = self.support.pair(self.app.name(fid));
+            names[fid as usize * 8..][..8].copy_from_slice(&pair);
+        }
+        let (vars, names, rows) =
+            (self.support.bytes(&descriptions, 4), self.support.bytes(&names, 4), self.support.bytes(&packed, 1));
+        let collectors: Vec<u32> = (0..).zip(sources.chunks(COLLECTED)).map(|(n, chunk)| self.collector(n, chunk)).collect();
+        let base = locals.keep(ValType::I32);
+        let total = u32::try_from(sources.len()).unwrap_or(0) * WORD;
+        self.free_code(locals, &[], &mut |e| {
+            let (alloc, write) = (e.support.runtime("alloc"), e.support.runtime("rows"));
+            e.put().i32_const(total.cast_signed()).call(alloc).local_set(base);
+            for &collector in &collectors {
+                e.put().local_get(base).call(collector);
+            }
+            let numbers = [rows, count, vars, names].map(u32::cast_signed);
+            for n in numbers {
+                e.put().i32_const(n);
+            }
+            e.put().local_get(base).call(write);
+        })
+    }
+
+    fn collector(&mut self, number: u32, sources: &[Source]) -> u32 {
+        let memory = self.support.layout().memory;
+        let reserved = self.support.reserve("whamm.collect");
+        let mut body = Function::new([]);
+        for (i, source) in (number * u32::try_from(COLLECTED).unwrap_or(0)..).zip(sources) {
+            let at = word(i * WORD, memory);
+            let mut put = body.instructions();
+            put.local_get(0);
+            match *source {
+                Source::Constant(value) => put.i32_const(value.cast_signed()).i32_store(at),
+                Source::Global(global, ValType::I64) => put.global_get(global).i64_store(at),
+                Source::Global(global, ValType::F32) => put.global_get(global).f32_store(at),
+                Source::Global(global, ValType::F64) => put.global_get(global).f64_store(at),
+                Source::Global(global, _) => put.global_get(global).i32_store(at),
+            };
+        }
+        body.instructions().end();
+        self.support.define(reserved, &(vec![ValType::I32], vec![]), body);
+        reserved
+    }
+
+    /// What happens before the program: globals with values that have to be computed, sites, beginnings; then what it did itself.
+    fn write_start(&mut self, entry: Option<Entry>) -> Option<u32> {
+        let mut locals = Locals::new(0);
+        let program = self.program;
+        let mut code = self.free_code(&mut locals, &program.start_locals, &mut |e| e.body(None, &program.start));
+        for (target, value) in std::mem::take(&mut self.first) {
+            code.extend(self.free_code(&mut locals, &[], &mut |e| {
+                e.expr(&value);
+                match &target {
+                    Some((storage, ty)) => e.store(*storage, ty),
+                    None => value.ty.slots().iter().for_each(|_| {
+                        e.put().drop();
+                    }),
+                }
+            }));
+        }
+        code.extend(self.run_probes(Event::Begin, &mut locals));
+        let original = match entry {
+            Some(Entry { name: None, wrapper }) => Some(wrapper),
+            _ => self.app.start.map(|s| self.remap.function(s)),
+        };
+        if code.is_empty() {
+            return original;
+        }
+        let start = self.support.reserve("whamm.start");
+        let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
+        body.raw(code);
+        if let Some(original) = original {
+            body.instructions().call(original);
+        }
+        body.instructions().end();
+        self.support.define(start, &(vec![], vec![]), body);
+        Some(start)
+    }
+
+    /// Functions of scripts that are called, and what these call.
+    fn write_functions(&mut self) {
+        while let Some((number, index)) = self.support.unwritten() {
+            let function = &self.program.functions[number as usize];
+            let (shape, body) =
+                crate::emit::function::write(&mut self.support, function, &self.globals, self.program, self.libraries);
+            self.support.define(index, &shape, body);
+        }
+    }
+
+    /// The program's own sections, with indices that moved.
+    fn sections(&mut self) -> Result<Sections, wasm_encoder::reencode::Error> {
+        let mut s = Sections::default();
+        let bytes = self.app.bytes;
+        let remap = &mut self.remap;
+        for payload in Parser::new(0).parse_all(bytes) {
+            match payload? {
+                Payload::TypeSection(r) => utils::parse_type_section(remap, &mut s.types, r)?,
+                Payload::ImportSection(r) => utils::parse_import_section(remap, &mut s.imports, r)?,
+                Payload::FunctionSection(r) => utils::parse_function_section(remap, &mut s.functions, r)?,
+                Payload::TableSection(r) => utils::parse_table_section(remap, &mut s.tables, r)?,
+                Payload::MemorySection(r) => utils::parse_memory_section(remap, &mut s.memories, r)?,
+                Payload::TagSection(r) => utils::parse_tag_section(remap, &mut s.tags, r)?,
+                Payload::GlobalSection(r) => utils::parse_global_section(remap, &mut s.globals, r)?,
+                Payload::ElementSection(r) => utils::parse_element_section(remap, &mut s.elements, r)?,
+                Payload::DataCountSection { count, .. } => s.data_count = Some(count),
+                Payload::DataSection(r) => utils::parse_data_section(remap, &mut s.data, r)?,
+                Payload::CustomSection(c) if c.name() == "name" => s.names = Some(c.data().to_vec()),
+                // Hints and relocations speak of places in the code, which have moved.
+                Payload::CustomSection(c)
+                    if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") || c.name() == "linking" => {}
+                Payload::CustomSection(c) => s.customs.push((c.name().into(), c.data().to_vec())),
+                _ => {}
+            }
+        }
+        Ok(s)
+    }
+
+    fn add_imports(&mut self, sections: &mut Sections) {
+        for (module, name) in self.remap.functions_added.clone() {
+            let shape = match (module.as_str(), name.as_str()) {
+                (WASI, "fd_write") => (vec![ValType::I32; 4], vec![ValType::I32]),
+                (WASI, "path_open") => {
+                    let (i, l) = (ValType::I32, ValType::I64);
+                    (vec![i, i, i, i, i, l, l, i, i], vec![i])
+                }
+                _ => self.library_shape(&module, &name),
+            };
+            let ty = self.support.ty(&shape);
+            sections.imports.import(&module, &name, EntityType::Function(ty));
+        }
+        for library in self.remap.memories_added.clone() {
+            let library = &self.libraries[library as usize];
+            if let Some((name, memory64)) = &library.memory {
+                let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
+                sections.imports.import(&library.module, name, EntityType::Memory(ty));
+            }
+        }
+    }
+
+    fn library_shape(&self, module: &str, name: &str) -> (Vec<ValType>, Vec<ValType>) {
+        let library = self.libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
+        let signature = library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref);
+        signature.map_or_else(Default::default, |s| {
+            (s.params.iter().flat_map(Ty::slots).collect(), s.result.iter().flat_map(Ty::slots).collect())
+        })
+    }
+
+    fn exports(&mut self, sections: &mut Sections, entry: Option<Entry>) {
+        for export in &self.app.exports {
+            let wrapped = entry.filter(|e| export.kind == ExternalKind::Func && e.name == Some(export.name));
+            match wrapped {
+                Some(entry) => {
+                    sections.exports.export(export.name, ExportKind::Func, entry.wrapper);
+                }
+                None => {
+                    let index = self.remap.external_index(export.kind, export.index).unwrap_or(export.index);
+                    if let Ok(kind) = self.remap.export_kind(export.kind) {
+                        sections.exports.export(export.name, kind, index);
+                    }
+                }
+            }
+        }
+        let Some(flush) = self.flush else { return };
+        sections.exports.export("whamm:flush", ExportKind::Func, flush);
+        let memory = self.support.layout().memory;
+        match self.support.outlet() {
+            Outlet::Kept => {
+                let report = self.support.runtime("kept_report");
+                sections.exports.export("whamm:report", ExportKind::Func, report);
+                sections.exports.export("whamm:memory", ExportKind::Memory, memory);
+            }
+            Outlet::Own => {
+                sections.exports.export("memory", ExportKind::Memory, memory);
+            }
+            Outlet::Lent(_) => {}
+        }
+    }
+
+    fn assemble(
+        &self,
+        s: &Sections,
+        code: &CodeSection,
+        start: Option<u32>,
+        offsets: &[usize],
+        moved: &[Vec<(u64, usize)>],
+    ) -> Vec<u8> {
+        let mut module = Module::new();
+        module.section(&s.types).section(&s.imports).section(&s.functions).section(&s.tables).section(&s.memories);
+        if !s.tags.is_empty() {
+            module.section(&s.tags);
+        }
+        module.section(&s.globals).section(&s.exports);
+        if let Some(function_index) = start {
+            module.section(&StartSection { function_index });
+        }
+        module.section(&s.elements);
+        if s.data_count.is_some() {
+            module.section(&DataCountSection { count: s.data.len() });
+        }
+        module.section(code).section(&s.data);
+        let places = Places::new(self, code.len(), offsets, moved);
+        for (name, data) in crate::dwarf::moved(&s.customs, &|address| places.find(address)) {
+            module.section(&CustomSection { name: name.into(), data: data.into() });
+        }
+        module.section(&self.names(s.names.as_deref()));
+        module.finish()
+    }
+
+    /// The names of the program, with indices that moved, and ours.
+    fn names(&self, old: Option<&[u8]>) -> NameSection {
+        let mut names = NameSection::new();
+        let mut functions = NameMap::new();
+        let mut all: Vec<(u32, String)> =
+            self.app.names.iter().map(|(&n, name)| (self.remap.original(n), (*name).to_string())).collect();
+        all.extend(self.support.names().iter().cloned());
+        all.sort();
+        all.dedup_by_key(|n| n.0);
+        for (n, name) in &all {
+            functions.append(*n, name);
+        }
+        let mut done = false;
+        if let Some(old) = old {
+            let reader = wasmparser::NameSectionReader::new(wasmparser::BinaryReader::new(old, 0));
+            for part in reader.into_iter().flatten() {
+                if !done && !matches!(part, wasmparser::Name::Module { .. }) {
+                    names.functions(&functions);
+                    done = true;
+                }
+                self.other_names(&mut names, part);
+            }
+        }
+        if !done {
+            names.functions(&functions);
+        }
+        names
+    }
+
+    fn other_names(&self, names: &mut NameSection, part: wasmparser::Name<'_>) {
+        use wasmparser::Name as N;
+        let plain = |map: wasmparser::NameMap<'_>, index: &dyn Fn(u32) -> u32| {
+            let mut all = NameMap::new();
+            for naming in map.into_iter().flatten() {
+                all.append(index(naming.index), naming.name);
+            }
+            all
+        };
+        let same = |n: u32| n;
+        match part {
+            N::Module { name, .. } => names.module(name),
+            N::Local(map) => {
+                let mut all = wasm_encoder::IndirectNameMap::new();
+                for function in map.into_iter().flatten() {
+                    all.append(self.remap.original(function.index), &plain(function.names, &same));
+                }
+                names.locals(&all);
+            }
+            N::Type(map) => names.types(&plain(map, &same)),
+            N::Table(map) => names.tables(&plain(map, &same)),
+            N::Memory(map) => names.memories(&plain(map, &|n| self.remap.memory(n))),
+            N::Global(map) => names.globals(&plain(map, &same)),
+            N::Element(map) => names.elements(&plain(map, &same)),
+            N::Data(map) => names.data(&plain(map, &same)),
+            N::Tag(map) => names.tag(&plain(map, &same)),
+            _ => {}
+        }
+    }
+
+    /// A copy, in our memory, of which functions a table holds when the program starts: its address and length.
+    pub(super) fn table_copy(&mut self, table: u32) -> Option<(u32, u32)> {
+        if let Some(found) = self.tables.get(&table) {
+            return *found;
+        }
+        let changed = table < self.app.imported_tables || self.app.bodies().flatten().any(|(_, body)| changes_tables(&body));
+        let segments = self.app.elements.get(&table).filter(|_| !changed);
+        let copy = segments.map(|segments| {
+            let len = segments.iter().map(|(at, list)| *at as usize + list.len()).max().unwrap_or(0);
+            let mut entries = vec![u32::MAX; len.min(1 << 22)];
+            for (at, list) in segments {
+                for (i, &f) in list.iter().enumerate() {
+                    if let Some(entry) = entries.get_mut(*at as usize + i) {
+                        *entry = f;
+                    }
+                }
+            }
+            let bytes: Vec<u8> = entries.iter().flat_map(|f| f.to_le_bytes()).collect();
+            (self.support.bytes(&bytes, 4), u32::try_from(entries.len()).unwrap_or(0))
+        });
+        self.tables.insert(table, copy);
+        copy
+    }
+}
+
+/// Whether a function changes a table while the program runs.
+fn changes_tables(body: &wasmparser::FunctionBody<'_>) -> bool {
+    let Ok(reader) = body.get_operators_reader() else { return true };
+    reader.into_iter().flatten().any(|op| {
+        matches!(
+            op,
+            Operator::TableSet { .. }
+                | Operator::TableFill { .. }
+                | Operator::TableInit { .. }
+                | Operator::TableCopy { .. }
+                | Operator::TableGrow { .. }
+        )
+    })
+}
+
+/// What runs the program, and what takes its place.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// The export, unless it is the start function.
+    name: Option<&'static str>,
+    wrapper: u32,
+}
+
+/// Where instructions went, counted from the beginning of the code section.
+struct Places(Vec<(u64, u64)>);
+
+impl Places {
+    fn new(r: &Rewriter<'_>, functions: u32, offsets: &[usize], moved: &[Vec<(u64, usize)>]) -> Self {
+        // Before the first body stands how many there are.
+        let mut prefix = Vec::new();
+        wasm_encoder::Encode::encode(&functions, &mut prefix);
+        let mut all = Vec::new();
+        for (offset, ops) in offsets.iter().zip(moved) {
+            all.extend(ops.iter().map(|(old, new)| (old - r.app.code_start, (prefix.len() + offset + new) as u64)));
+        }
+        Self(all)
+    }
+
+    /// Where an address went: that of the instruction itself, or of the beginning of the function that it is in front of.
+    fn find(&self, address: u64) -> Option<u64> {
+        let at = self.0.partition_point(|p| p.0 < address);
+        self.0.get(at).map(|p| p.1)
+    }
+}

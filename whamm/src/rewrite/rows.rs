@@ -1,0 +1,118 @@
+//! Rows of the report for sites: packed, for the run-time support to unpack.
+
+use crate::emit::report;
+use crate::emit::support::Support;
+use crate::hir::Variable;
+use std::collections::HashMap;
+
+/// A row.
+#[derive(Clone, Debug)]
+struct Row {
+    rank: u32,
+    variable: u32,
+    word: u32,
+    fid: u32,
+    pc: u32,
+}
+
+/// Where a word of a row's value is while the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// In a global of this type.
+    Global(u32, wasm_encoder::ValType),
+    /// It is always the same: the handle of a map.
+    Constant(u32),
+}
+
+/// All rows.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    rows: Vec<Row>,
+    descriptions: Vec<Vec<u8>>,
+    known: HashMap<(usize, String), u32>,
+    /// Where the words of values come from.
+    pub(crate) words: Vec<Source>,
+    shared: HashMap<u32, u32>,
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+impl Rows {
+    /// Adds the row of a variable at a site; its value is in these words.
+    pub(crate) fn add(
+        &mut self,
+        support: &mut Support,
+        variable: &Variable,
+        probe: &str,
+        frame: bool,
+        (fid, pc): (u32, u32),
+        words: &[Source],
+    ) {
+        let key = (std::ptr::from_ref(variable) as usize, probe.to_string());
+        let next = count(self.descriptions.len());
+        let number = *self.known.entry(key).or_insert(next);
+        if number == next {
+            self.descriptions.push(report::description(support, variable, probe, frame));
+        }
+        let word = match words {
+            // Sites whose counts are always equal share a counter, and so a word.
+            [Source::Global(global, _)] => {
+                let next = count(self.words.len());
+                let word = *self.shared.entry(*global).or_insert(next);
+                if word == next {
+                    self.words.push(words[0]);
+                }
+                word
+            }
+            _ => {
+                self.words.extend_from_slice(words);
+                count(self.words.len() - words.len())
+            }
+        };
+        self.rows.push(Row { rank: variable.ty.rank(), variable: number, word, fid, pc });
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The functions that rows are about.
+    pub(crate) fn functions(&self) -> Vec<u32> {
+        let mut all: Vec<u32> = self.rows.iter().map(|r| r.fid).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The packed rows, ordered by type and then by place, with how many there are; and the descriptions of variables.
+    pub(crate) fn pack(&mut self) -> (Vec<u8>, u32, Vec<u8>) {
+        self.rows.sort_by_key(|r| r.rank);
+        let mut bytes = Vec::new();
+        let (mut word, mut fid, mut pc) = (0, 0, 0);
+        for row in &self.rows {
+            leb(&mut bytes, row.variable);
+            delta(&mut bytes, &mut word, row.word);
+            delta(&mut bytes, &mut fid, row.fid);
+            delta(&mut bytes, &mut pc, row.pc);
+        }
+        (bytes, count(self.rows.len()), self.descriptions.concat())
+    }
+}
+
+fn leb(bytes: &mut Vec<u8>, mut n: u32) {
+    while n >= 0x80 {
+        bytes.push((n & 0x7f) as u8 | 0x80);
+        n >>= 7;
+    }
+    bytes.push((n & 0x7f) as u8);
+}
+
+/// A difference, small in either direction.
+fn delta(bytes: &mut Vec<u8>, before: &mut u32, now: u32) {
+    let d = now.wrapping_sub(*before).cast_signed();
+    leb(bytes, ((d << 1) ^ (d >> 31)).cast_unsigned());
+    *before = now;
+}

@@ -1,0 +1,165 @@
+//! Counting by stretches instead of by instructions.
+//!
+//! What is added to a variable that nothing reads while the program runs need not be added instruction by instruction: it is summed over a
+//! stretch of code that control runs through as a whole, and added where the stretch begins. A stretch ends before an instruction that
+//! control can come to from elsewhere, and after one behind which it may not go on: a branch, a call, a trap that is certain. Sites whose
+//! counters would always be equal share one.
+
+use crate::events::Event;
+use crate::hir::{Body, Expr, ExprKind, Place, Program, Stmt, Var};
+use crate::syntax::ast::BinOp;
+use crate::types::Ty;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use wasm_encoder::{InstructionSink, ValType};
+
+/// What is added to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sum {
+    /// A Wasm global, and whether it is an i64.
+    Global(u32, bool),
+}
+
+/// A stretch.
+#[derive(Debug, Default)]
+pub(crate) struct Stretch {
+    /// Where in the code it is added up.
+    pub(crate) at: usize,
+    sums: BTreeMap<Sum, i64>,
+    /// Counters of sites: by how much they go up and whether they are i64.
+    shared: HashMap<(i64, bool), u32>,
+}
+
+impl Stretch {
+    /// A stretch that begins at a place in the code.
+    pub(crate) fn new(at: usize) -> Self {
+        Self { at, ..Self::default() }
+    }
+
+    /// Whether there is nothing to add.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sums.is_empty()
+    }
+
+    /// Adds to something.
+    pub(crate) fn add(&mut self, sum: Sum, amount: i64) {
+        let entry = self.sums.entry(sum).or_default();
+        *entry = entry.wrapping_add(amount);
+    }
+
+    /// A counter for a site that goes up by an amount: one that another site has already, or a new one.
+    pub(crate) fn shared(&mut self, amount: i64, wide: bool, new: impl FnOnce() -> u32) -> u32 {
+        if let Some(&found) = self.shared.get(&(amount, wide)) {
+            return found;
+        }
+        let counter = new();
+        self.shared.insert((amount, wide), counter);
+        self.add(Sum::Global(counter, wide), amount);
+        counter
+    }
+
+    /// The code that adds it all up.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
+    pub(crate) fn code(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut put = InstructionSink::new(&mut bytes);
+        for (Sum::Global(global, wide), &amount) in &self.sums {
+            put.global_get(*global);
+            if *wide {
+                put.i64_const(amount).i64_add()
+            } else {
+                put.i32_const(amount as i32).i32_add()
+            };
+            put.global_set(*global);
+        }
+        bytes
+    }
+}
+
+/// The amount that a statement adds, if it only adds a constant to a number of at least 32 bits.
+pub(crate) fn addition(stmt: &Stmt) -> Option<(&Place, i64)> {
+    let Stmt::Update(place, op, Expr { kind: ExprKind::Int(n), ty, .. }) = stmt else { return None };
+    if ty.bits()?.0 < 32 {
+        return None;
+    }
+    let amount = i64::try_from(ty.wrap(*n)).unwrap_or_else(|_| i128_low(*n));
+    match op {
+        BinOp::Add => Some((place, amount)),
+        BinOp::Sub => Some((place, amount.wrapping_neg())),
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are the value")]
+fn i128_low(n: i128) -> i64 {
+    n as i64
+}
+
+/// Whether a type is a number that is summed in an i64.
+pub(crate) fn is_wide(ty: &Ty) -> bool {
+    ty.slots() == [ValType::I64]
+}
+
+/// Global variables to which sites only add.
+pub(crate) fn added_only(program: &Program) -> HashSet<u32> {
+    let mut read = HashSet::new();
+    let mut spot = |e: &Expr| {
+        if let ExprKind::Var(Var::Global(n)) = e.kind {
+            read.insert(n);
+        }
+    };
+    for probe in program.probes.iter().filter(|p| !matches!(p.matched.event, Event::Report | Event::End)) {
+        reads(&probe.body, &mut spot);
+    }
+    for function in &program.functions {
+        function.stmts.iter().for_each(|s| stmt_reads(s, &mut spot));
+    }
+    (0..u32::try_from(program.globals.len()).unwrap_or(0)).filter(|n| !read.contains(n)).collect()
+}
+
+fn reads(body: &Body, spot: &mut dyn FnMut(&Expr)) {
+    for e in body.predicate.iter().chain(&body.inits).chain(body.sites.iter().filter_map(|s| s.init.as_ref())) {
+        e.walk(spot);
+    }
+    body.stmts.iter().for_each(|s| stmt_reads(s, spot));
+}
+
+/// What a statement reads or sets, apart from what it only adds to.
+fn stmt_reads(stmt: &Stmt, spot: &mut dyn FnMut(&Expr)) {
+    stmt.visit(&mut |s| match s {
+        Stmt::Update(place, BinOp::Add | BinOp::Sub, value) => {
+            value.walk(spot);
+            match place {
+                Place::Var(..) => {}
+                Place::Element(map, key) if matches!(map.kind, ExprKind::Var(_)) => key.walk(spot),
+                other => place_reads(other, spot),
+            }
+        }
+        Stmt::Update(place, _, value) | Stmt::Assign(place, value) => {
+            value.walk(spot);
+            place_reads(place, spot);
+        }
+        Stmt::Declare(_, Some(e))
+        | Stmt::Do(e)
+        | Stmt::Return(Some(e))
+        | Stmt::If(e, ..)
+        | Stmt::Each(_, _, e, _)
+        | Stmt::While(e, ..) => e.walk(spot),
+        Stmt::Count(_, a, b, _) => {
+            a.walk(spot);
+            b.walk(spot);
+        }
+        _ => {}
+    });
+}
+
+fn place_reads(place: &Place, spot: &mut dyn FnMut(&Expr)) {
+    match place {
+        Place::Var(var, ty) => spot(&Expr { kind: ExprKind::Var(*var), ty: ty.clone(), span: crate::source::Span::default() }),
+        Place::Bound(..) => {}
+        Place::Field(inner, _) => place_reads(inner, spot),
+        Place::Element(map, key) => {
+            map.walk(spot);
+            key.walk(spot);
+        }
+    }
+}

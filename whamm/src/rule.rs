@@ -1,0 +1,205 @@
+//! Which events a rule means.
+//!
+//! A part of a rule is a list of patterns separated by `|`; each may use `*`, `?` and `[...]`. Parts are matched from left to right, and
+//! what fails is reported at the most specific level, with the nearest names.
+
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::events::{Event, Mode};
+use crate::syntax::ast::{Part, Rule};
+
+/// One event in one mode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Match {
+    /// What happens.
+    pub event: Event,
+    /// Where in its course.
+    pub mode: Mode,
+}
+
+impl Match {
+    /// `wasm:package:event:mode`, as a report shows it.
+    pub fn path(self) -> String {
+        match self.event {
+            Event::Opcode(_) | Event::FuncEntry | Event::FuncExit | Event::FuncUnwind | Event::BlockStart | Event::BlockEnd => {
+                format!("wasm:{}:{}", self.event.path(), self.mode.name())
+            }
+            _ => format!("wasm:{}", self.event.path()),
+        }
+    }
+}
+
+/// Whether a name matches one pattern; letters match whatever their case.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    // Where the last `*` stood, and what it has swallowed so far: enough to go back to.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some(b'[') => {
+                if let Some(next) = class(&pattern[p..], name[n]) {
+                    p += next;
+                    n += 1;
+                    continue;
+                }
+            }
+            Some(&c) if c == b'?' || c.eq_ignore_ascii_case(&name[n]) => {
+                p += 1;
+                n += 1;
+                continue;
+            }
+            _ => {}
+        }
+        let Some((at, swallowed)) = star else { return false };
+        star = Some((at, swallowed + 1));
+        (p, n) = (at + 1, swallowed + 1);
+    }
+    pattern[p..].iter().all(|&c| c == b'*')
+}
+
+/// If a class at the beginning of a pattern holds a character: how long the class is.
+fn class(pattern: &[u8], c: u8) -> Option<usize> {
+    let end = pattern.iter().skip(2).position(|&b| b == b']')? + 2;
+    let (negated, inner) = match pattern[1] {
+        b'!' => (true, &pattern[2..end]),
+        _ => (false, &pattern[1..end]),
+    };
+    let mut found = false;
+    let mut i = 0;
+    while i < inner.len() {
+        let range = inner.get(i + 1) == Some(&b'-') && i + 2 < inner.len();
+        let (low, high) = (inner[i], if range { inner[i + 2] } else { inner[i] });
+        found |= [c.to_ascii_lowercase(), c.to_ascii_uppercase()].iter().any(|c| (low..=high).contains(c));
+        i += if range { 3 } else { 1 };
+    }
+    (found != negated).then_some(end + 1)
+}
+
+/// Whether a name matches a part of a rule.
+pub fn matches(pattern: &str, name: &str) -> bool {
+    pattern.is_empty() || pattern.split('|').any(|p| glob(p.as_bytes(), name.as_bytes()))
+}
+
+/// Whether a part names one thing only.
+pub fn is_exact(pattern: &str) -> bool {
+    !pattern.is_empty() && !pattern.contains(['*', '?', '[', '|'])
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut before = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let cost = (before + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
+            before = std::mem::replace(&mut row[j + 1], cost);
+        }
+    }
+    row[b.len()]
+}
+
+/// The names that are spelled most like a pattern.
+pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let plain: String = pattern.chars().filter(|c| !"*?[]|!".contains(*c)).take(64).collect();
+    let mut scored: Vec<_> =
+        names.map(|n| (if !plain.is_empty() && n.contains(&plain) { 0 } else { distance(&plain, n) }, n)).collect();
+    scored.sort();
+    scored.dedup();
+    let most = plain.len() / 2 + 1;
+    scored.into_iter().filter(|s| s.0 <= most).map(|s| s.1).take(3).collect()
+}
+
+fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
+    let near = nearest(&part.pattern, names.iter().copied());
+    let message = format!("no {level} matches `{}`", part.pattern);
+    let help = if near.is_empty() {
+        format!("there are {}", names.iter().take(12).copied().collect::<Vec<_>>().join(", "))
+    } else {
+        format!("near are {}", near.join(", "))
+    };
+    said.push_help(Kind::ParsingError, Some(part.span), message, help);
+}
+
+/// Every event and mode that a rule means, in the order of the table. None, if something was said.
+pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
+    let part = |n: usize| rule.parts.get(n);
+    let [provider, package] = [&rule.parts[0], &rule.parts[1]];
+    if !matches(&provider.pattern, "wasm") {
+        unmatched(said, "provider", provider, &["wasm"]);
+        return Vec::new();
+    }
+    let packages: Vec<Event> = Event::all().filter(|e| matches(&package.pattern, e.names().0)).collect();
+    if packages.is_empty() {
+        unmatched(said, "package", package, &["opcode", "func", "block", "report", "begin", "end"]);
+        return Vec::new();
+    }
+    let depth = rule.parts.len();
+    let events: Vec<Event> = packages.iter().copied().filter(|e| e.names().1.is_empty() == (depth == 2)).collect();
+    let events: Vec<Event> = events.into_iter().filter(|e| part(2).is_none_or(|p| matches(&p.pattern, e.names().1))).collect();
+    if events.is_empty() {
+        match part(2) {
+            Some(p) => {
+                unmatched(said, "event", p, &packages.iter().map(|e| e.names().1).filter(|n| !n.is_empty()).collect::<Vec<_>>())
+            }
+            None => said.push_help(
+                Kind::ParsingError,
+                Some(rule.span),
+                "this rule names no event",
+                format!("for example `{}:...`", rule.parts[1].pattern),
+            ),
+        }
+        return Vec::new();
+    }
+    modes(rule, &events, said)
+}
+
+fn modes(rule: &Rule, events: &[Event], said: &mut Diagnostics) -> Vec<Match> {
+    let mut list = Vec::new();
+    for &event in events {
+        match rule.parts.get(3) {
+            None if event.modes().is_empty() => list.push(Match { event, mode: Mode::None }),
+            None => {}
+            Some(p) => list.extend(event.modes().iter().filter(|m| matches(&p.pattern, m.0)).map(|m| Match { event, mode: m.1 })),
+        }
+    }
+    if list.is_empty() {
+        let mut names: Vec<_> = events.iter().flat_map(|e| e.modes()).map(|m| m.0).collect();
+        names.sort_unstable();
+        names.dedup();
+        match rule.parts.get(3) {
+            Some(p) if names.is_empty() => {
+                said.push_help(
+                    Kind::ParsingError,
+                    Some(p.span),
+                    "this event has no modes",
+                    "leave the fourth part out, as in `wasm:func:entry`",
+                );
+            }
+            Some(p) => unmatched(said, "mode", p, &names),
+            None => said.push_help(
+                Kind::ParsingError,
+                Some(rule.span),
+                "this rule needs a mode",
+                format!("add one of {}", names.join(", ")),
+            ),
+        }
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_as_globs_do() {
+        assert!(matches("*load*", "i32.load8_s") && matches("*", "x") && matches("", "x"));
+        assert!(matches("br|br_if", "br_if") && !matches("br|br_if", "br_table"));
+        assert!(matches("i[36][24].add", "i64.add") && !matches("i[!36]*", "i64.add") && matches("[a-z]32.*", "f32.add"));
+        assert!(matches("CALL", "call") && matches("i??.eq*", "i32.eqz") && !matches("call", "call_ref"));
+        assert!(matches("*a*b*c", "xxaxxbxxbxc") && !matches("*a*b*c", "xxaxxbxxbx") && !matches("[", "x"));
+    }
+}

@@ -1,0 +1,168 @@
+//! A place in a text, with what every level of the grammar needs: blanks, comments, words, symbols, and complaints.
+
+use crate::diagnostic::{Diagnostics, Kind};
+use crate::source::Span;
+
+/// What could not be read has been reported.
+#[derive(Debug)]
+pub(super) struct Unread;
+
+pub(super) type Read<T> = Result<T, Unread>;
+
+/// How deep blocks, parentheses and chains of operators may nest: everything that walks trees may recurse.
+pub(super) const DEEPEST: u32 = 120;
+
+pub(super) struct Cursor<'a> {
+    pub(super) text: &'a str,
+    pub(super) at: usize,
+    pub(super) script: u16,
+    pub(super) depth: u32,
+    pub(super) said: &'a mut Diagnostics,
+    /// While this is set, complaints are not kept: a reading that may fail is being tried.
+    pub(super) trying: bool,
+}
+
+pub(super) fn is_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// From a place to here, without blanks at the end.
+    pub(super) fn span(&self, start: usize) -> Span {
+        let text = &self.text[start..self.at];
+        Span::new(self.script, start..start + text.trim_end().len())
+    }
+
+    pub(super) fn here(&self) -> Span {
+        let width = self.peek().map_or(0, char::len_utf8);
+        Span::new(self.script, self.at..self.at + width)
+    }
+
+    pub(super) fn fail<T>(&mut self, span: Span, message: impl Into<String>) -> Read<T> {
+        if !self.trying {
+            self.said.push(Kind::ParsingError, Some(span), message);
+        }
+        Err(Unread)
+    }
+
+    pub(super) fn fail_help<T>(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) -> Read<T> {
+        if !self.trying {
+            self.said.push_help(Kind::ParsingError, Some(span), message, help);
+        }
+        Err(Unread)
+    }
+
+    pub(super) fn expected<T>(&mut self, what: &str) -> Read<T> {
+        self.blanks();
+        let found = match self.peek() {
+            None => "the end of the script".into(),
+            Some(c) if is_word(c) => format!("`{}`", self.rest().split(|c| !is_word(c)).next().unwrap_or("")),
+            Some(c) => format!("`{}`", c.escape_debug()),
+        };
+        self.fail(self.here(), format!("expected {what}, found {found}"))
+    }
+
+    /// Goes past blanks and comments; comments of the long kind nest.
+    pub(super) fn blanks(&mut self) {
+        loop {
+            let rest = self.rest();
+            let blank = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
+            self.at += blank;
+            if self.rest().starts_with("//") {
+                self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+            } else if self.rest().starts_with("/*") {
+                self.long_comment();
+            } else if blank == 0 {
+                return;
+            }
+        }
+    }
+
+    fn long_comment(&mut self) {
+        let start = self.at;
+        let mut open = 0;
+        while let Some(c) = self.peek() {
+            if self.rest().starts_with("/*") {
+                open += 1;
+                self.at += 2;
+            } else if self.rest().starts_with("*/") {
+                open -= 1;
+                self.at += 2;
+            } else {
+                self.at += c.len_utf8();
+            }
+            if open == 0 {
+                return;
+            }
+        }
+        let opening = Span::new(self.script, start..start + 2);
+        let _: Read<()> = self.fail_help(opening, "this comment has no end", "every `/*` needs its own `*/`");
+    }
+
+    /// Goes past a symbol if it is next.
+    pub(super) fn eat(&mut self, symbol: &str) -> bool {
+        self.blanks();
+        let found = self.rest().starts_with(symbol);
+        if found {
+            self.at += symbol.len();
+        }
+        found
+    }
+
+    pub(super) fn expect(&mut self, symbol: &str) -> Read<()> {
+        if self.eat(symbol) { Ok(()) } else { self.expected(&format!("`{symbol}`")) }
+    }
+
+    /// The word that comes next, without going past it.
+    pub(super) fn word(&mut self) -> &'a str {
+        self.blanks();
+        let rest = self.rest();
+        let word = &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())];
+        if word.starts_with(|c: char| c.is_ascii_digit()) { "" } else { word }
+    }
+
+    /// Goes past a word if it is next.
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.word() == word;
+        if found {
+            self.at += word.len();
+        }
+        found
+    }
+
+    /// Reads something that may fail; if so, stays where it was and says nothing.
+    pub(super) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Option<T> {
+        let (start, before, depth) = (self.at, self.trying, self.depth);
+        self.trying = true;
+        let result = read(self).ok();
+        self.trying = before;
+        self.depth = depth;
+        if result.is_none() {
+            self.at = start;
+        }
+        result
+    }
+
+    /// One level deeper, unless that is too deep.
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
+        if self.depth >= DEEPEST {
+            return self.fail_help(
+                self.here(),
+                "this is nested too deeply",
+                format!("at most {DEEPEST} levels; use variables or functions"),
+            );
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+}

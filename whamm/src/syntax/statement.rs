@@ -1,0 +1,247 @@
+//! Statements and blocks.
+
+use super::ast::{BinOp, Class, Expr, ExprKind, Param, Stmt, StmtKind, Storage};
+use super::cursor::{Cursor, DEEPEST, Read, is_word};
+
+impl Cursor<'_> {
+    pub(super) fn parameter(&mut self) -> Read<Param> {
+        let name = self.name("a name")?;
+        self.expect(":")?;
+        Ok(Param { name, ty: self.ty()? })
+    }
+
+    /// `{ ... }`; a statement that cannot be read is skipped.
+    pub(super) fn block(&mut self) -> Read<Vec<Stmt>> {
+        self.expect("{")?;
+        self.nested(|this| {
+            let mut list = Vec::new();
+            while !this.eat("}") {
+                if this.rest().is_empty() {
+                    return this.expected("`}`");
+                }
+                if this.trying {
+                    list.push(this.stmt()?);
+                } else if let Ok(stmt) = this.stmt() {
+                    list.push(stmt);
+                } else {
+                    this.skip_statement();
+                }
+            }
+            Ok(list)
+        })
+    }
+
+    /// Past the end of a statement that could not be read, but not past the end of its block.
+    pub(super) fn skip_statement(&mut self) {
+        let mut open = 0;
+        while let Some(c) = self.peek() {
+            match c {
+                '{' => open += 1,
+                '}' if open == 0 => return,
+                '}' => open -= 1,
+                _ => {}
+            }
+            self.at += c.len_utf8();
+            if open == 0 && matches!(c, ';' | '}') {
+                return;
+            }
+        }
+    }
+
+    /// Whether the word here is followed by one of these words or a name, so that it is no name itself.
+    fn keyword(&mut self, word: &str) -> bool {
+        if self.word() != word {
+            return false;
+        }
+        let start = self.at;
+        self.at += word.len();
+        let follows = self.word();
+        let found = !follows.is_empty() || (word == "while" && self.rest().starts_with('('));
+        self.at = start;
+        found
+    }
+
+    pub(super) fn stmt(&mut self) -> Read<Stmt> {
+        self.blanks();
+        let start = self.at;
+        let kind = if self.word() == "if" {
+            self.choices()?
+        } else if self.keyword("for") {
+            self.repeat()?
+        } else if self.keyword("while") {
+            self.repeat_while()?
+        } else {
+            let kind = self.simple()?;
+            if !self.eat(";") {
+                return self.expected("`;`");
+            }
+            kind
+        };
+        Ok(Stmt { kind, span: self.span(start) })
+    }
+
+    fn simple(&mut self) -> Read<StmtKind> {
+        if let Some(decl) = self.declaration()? {
+            return Ok(decl);
+        }
+        let word = self.word();
+        let after = self.rest()[word.len()..].trim_start();
+        match word {
+            "return" => {
+                self.at += word.len();
+                self.blanks();
+                let value = if self.rest().starts_with(';') { None } else { Some(self.expr()?) };
+                return Ok(StmtKind::Return(value));
+            }
+            "break" if after.starts_with(';') => {
+                self.at += word.len();
+                return Ok(StmtKind::Break);
+            }
+            "continue" if after.starts_with(';') => {
+                self.at += word.len();
+                return Ok(StmtKind::Continue);
+            }
+            _ => {}
+        }
+        self.assignment()
+    }
+
+    fn assignment(&mut self) -> Read<StmtKind> {
+        self.blanks();
+        let start = self.at;
+        let target = if self.rest().starts_with('@') || is_word(self.peek().unwrap_or(' ')) {
+            self.place()?
+        } else {
+            return self.expected("a statement");
+        };
+        for (symbol, op) in [("++", BinOp::Add), ("--", BinOp::Sub)] {
+            if self.eat(symbol) {
+                let value = Expr { kind: ExprKind::Int(1), span: self.span(start) };
+                return Ok(StmtKind::Assign { target, op: Some(op), value });
+            }
+        }
+        if matches!(target.kind, ExprKind::Call(..) | ExprKind::Method(..)) {
+            return Ok(StmtKind::Call(target));
+        }
+        self.blanks();
+        let op = BinOp::ALL
+            .iter()
+            .find(|o| !o.1.compares() && !o.1.is_logic() && self.rest().strip_prefix(o.0).is_some_and(|t| t.starts_with('=')));
+        self.at += op.map_or(0, |o| o.0.len());
+        if !self.eat("=") {
+            return self.expected("`=`, `++`, `--` or a call");
+        }
+        Ok(StmtKind::Assign { target, op: op.map(|o| o.1), value: self.expr()? })
+    }
+
+    /// What can be assigned to or called: a name with what hangs on it.
+    fn place(&mut self) -> Read<Expr> {
+        self.blanks();
+        let start = self.at;
+        if self.rest().starts_with('@') {
+            return self.expr();
+        }
+        let name = self.name("a statement")?;
+        let kind = if self.eat("(") { ExprKind::Call(name, self.arguments()?) } else { ExprKind::Name(name.text) };
+        let value = Expr { kind, span: self.span(start) };
+        self.postfix(value)
+    }
+
+    fn declaration(&mut self) -> Read<Option<StmtKind>> {
+        let mut storage = Storage::default();
+        let start = self.at;
+        loop {
+            let word = self.word();
+            let class = match word {
+                "report" | "unshared" | "shared" | "frame" | "var" if self.keyword(word) => word,
+                _ => break,
+            };
+            let span = self.here();
+            self.at += word.len();
+            let class = match class {
+                "var" => return self.declared(storage).map(Some),
+                "report" => {
+                    storage.report = true;
+                    continue;
+                }
+                "unshared" => Class::Unshared,
+                "shared" => Class::Shared,
+                _ => Class::Frame,
+            };
+            if storage.class.replace(class).is_some_and(|before| before != class) {
+                return self.fail(span, "a variable is one of `unshared`, `shared` and `frame`");
+            }
+        }
+        if self.at != start { self.expected("`var`") } else { Ok(None) }
+    }
+
+    fn declared(&mut self, storage: Storage) -> Read<StmtKind> {
+        let name = self.name("the name of the variable")?;
+        if name.text.strip_prefix("arg").is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit())) {
+            return self.fail_help(
+                name.span,
+                format!("`{}` names an operand", name.text),
+                "choose a name that does not begin with `arg` and a digit",
+            );
+        }
+        self.expect(":")?;
+        let ty = self.ty()?;
+        let init = if self.eat("=") { Some(self.expr()?) } else { None };
+        Ok(StmtKind::Decl { storage, name, ty, init })
+    }
+
+    fn choices(&mut self) -> Read<StmtKind> {
+        let mut arms = Vec::new();
+        let mut otherwise = None;
+        while self.eat_word(if arms.is_empty() { "if" } else { "elif" }) {
+            if arms.len() as u64 >= u64::from(DEEPEST) {
+                return self.fail(self.here(), "this chain of conditions is too long");
+            }
+            self.expect("(")?;
+            let cond = self.expr()?;
+            self.expect(")")?;
+            arms.push((cond, self.block()?));
+            if self.eat_word("else") {
+                otherwise = Some(self.block()?);
+                break;
+            }
+        }
+        Ok(StmtKind::If { arms, otherwise })
+    }
+
+    fn repeat(&mut self) -> Read<StmtKind> {
+        self.at += 3;
+        let name = self.name("the name of the counter or key")?;
+        let value = if self.eat(",") { Some(self.name("the name of the value")?) } else { None };
+        if !self.eat_word("in") {
+            return self.expected("`in`");
+        }
+        let low = self.expr()?;
+        if value.is_none() && self.eat("..") {
+            let high = self.expr()?;
+            return Ok(StmtKind::Count { name, low, high, body: self.block()? });
+        }
+        Ok(StmtKind::Each { key: name, value, map: low, body: self.block()? })
+    }
+
+    fn repeat_while(&mut self) -> Read<StmtKind> {
+        self.at += 5;
+        self.expect("(")?;
+        let cond = self.expr()?;
+        self.expect(")")?;
+        if !self.eat_word("max") {
+            let help = "every loop in a probe must end: write `while (...) max 1000 { ... }`";
+            return self.fail_help(self.here(), "this loop has no bound", help);
+        }
+        self.blanks();
+        let start = self.at;
+        let bound = match self.number(false)? {
+            Some(ExprKind::Int(n)) => u32::try_from(n).ok(),
+            _ => None,
+        };
+        let Some(bound) = bound else {
+            return self.fail(self.span(start), "the bound of a loop is a whole number below 2^32");
+        };
+        Ok(StmtKind::While { cond, bound, body: self.block()? })
+    }
+}

@@ -1,0 +1,13 @@
+(module
+  (func $fac (param $n i32) (result i32)
+    (if (result i32) (i32.le_s (local.get $n) (i32.const 1)) (then (i32.const 1))
+      (else (i32.mul (local.get $n) (call $fac (i32.sub (local.get $n) (i32.const 1)))))))
+  (func $loop (param i32) (result i32) (local $s i32)
+    (block $out (loop $l (br_if $out (i32.eqz (local.get 0)))
+      (local.set $s (i32.add (local.get $s) (local.get 0)))
+      (local.set 0 (i32.sub (local.get 0) (i32.const 1))) (br $l)))
+    (local.get $s))
+  (memory (export "memory") 1)
+  (func (export "main") (result i32)
+    (i32.store (i32.const 100) (call $fac (i32.const 5)))
+    (i32.add (i32.load offset=4 (i32.const 96)) (call $loop (i32.const 10)))))

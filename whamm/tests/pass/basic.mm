@@ -1,0 +1,2 @@
+report var calls: i32;
+wasm:opcode:call:before { calls++; }

@@ -1,0 +1,122 @@
+//! Scripts as files: in `pass/` are scripts that are right, in `fail/` scripts that are wrong with what is said of them, in `run/` scripts with
+//! the program they are put into and what then comes out. `BLESS=1` writes down what is.
+
+mod engine;
+
+use std::path::{Path, PathBuf};
+use whamm::{Options, Source};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name)
+}
+
+fn scripts(name: &str) -> Vec<PathBuf> {
+    let mut list: Vec<_> =
+        std::fs::read_dir(folder(name)).expect("the folder exists").map(|e| e.expect("it can be read").path()).collect();
+    list.retain(|p| p.extension().is_some_and(|e| e == "mm"));
+    list.sort();
+    assert!(!list.is_empty(), "{name} has scripts");
+    list
+}
+
+fn read(path: &Path) -> Source {
+    let name = path.file_name().expect("a file has a name").to_string_lossy();
+    Source::new(name, std::fs::read_to_string(path).expect("a script can be read"))
+}
+
+/// Compares with what was written down, or writes it down.
+fn compare(path: &Path, found: &str, differing: &mut Vec<String>) {
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, found).expect("it can be written");
+    }
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
+    if expected != found {
+        differing.push(format!("{}:\n--- expected\n{expected}\n--- found\n{found}", path.display()));
+    }
+}
+
+/// Addresses of rows are an implementation's own: they are compared without.
+fn without_addresses(report: &str) -> String {
+    let row = |line: &str| match line.split_once(", ") {
+        Some((id, rest)) if id.parse::<u32>().is_ok() => format!("-, {rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    report.lines().map(row).collect()
+}
+
+/// What a script says of itself: `// app: file.wat`, `// option: name`.
+fn notes<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
+    text.lines().filter_map(|l| l.strip_prefix("// ")?.strip_prefix(key)?.strip_prefix(": ")).collect()
+}
+
+#[test]
+fn right_scripts_are_accepted_without_a_word() {
+    let mut wrong = Vec::new();
+    for path in scripts("pass") {
+        let said = whamm::check_scripts(&[read(&path)], &[]);
+        if !said.is_empty() {
+            wrong.push(said.to_string());
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn wrong_scripts_are_told_what_is_wrong() {
+    let mut differing = Vec::new();
+    for path in scripts("fail") {
+        let said = whamm::check_scripts(&[read(&path)], &[]);
+        assert!(!said.is_empty(), "{} is accepted", path.display());
+        compare(&path.with_extension("txt"), &said.to_string(), &mut differing);
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn scripts_say_of_programs_what_was_written_down() {
+    let mut differing = Vec::new();
+    for path in scripts("run") {
+        let source = read(&path);
+        let app = std::fs::read(folder("apps").join(notes(&source.text, "app")[0])).expect("a script names its program");
+        let mut options = Options::default();
+        for option in notes(&source.text, "option") {
+            match option {
+                "json" => options.format = whamm::Format::Json,
+                "exact-traps" => options.exact_traps = true,
+                other => panic!("there is no option {other}"),
+            }
+        }
+        let libraries: Vec<_> = notes(&source.text, "library").into_iter().map(library).collect();
+        let found = match whamm::instrument(std::slice::from_ref(&source), &libraries, &app, &options) {
+            Err(said) => said.to_string(),
+            Ok(output) => {
+                let binaries: Vec<_> = libraries
+                    .iter()
+                    .map(|l| (l.module.as_str(), wat::parse_bytes(&l.bytes).expect("it is text").into_owned()))
+                    .collect();
+                let linked: Vec<_> = binaries.iter().map(|b| (b.0, &b.1[..])).collect();
+                let before = engine::run(&wat::parse_bytes(&app).expect("it is text"), &linked);
+                let after = engine::run(&output.module, &linked);
+                if !source.text.contains("alt") && !source.text.contains("// changes") {
+                    assert_eq!(before.results, after.results, "{} changes what the program gives", path.display());
+                    assert_eq!(before.memory, after.memory, "{} changes the program's memory", path.display());
+                }
+                let end = if after.trapped { "trapped\n" } else { "" };
+                format!(
+                    "{}{}\n{end}{}{}",
+                    output.diagnostics,
+                    after.results.join(" "),
+                    without_addresses(&after.written),
+                    without_addresses(&after.kept)
+                )
+            }
+        };
+        compare(&path.with_extension("txt"), &found, &mut differing);
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+fn library(name: &str) -> whamm::LibraryFile {
+    let bytes = std::fs::read(folder("apps").join(format!("{name}.wat"))).expect("a library is there");
+    whamm::LibraryFile { name: name.into(), module: name.into(), bytes }
+}
