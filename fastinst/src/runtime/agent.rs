@@ -285,12 +285,13 @@ impl Agent {
             return;
         }
         let mut garden = garden();
-        if UNLOADING.load(Acquire) > 0 {
+        let unloading = UNLOADING.load(Acquire) > 0;
+        let wanted = arrivals::take(unloading);
+        if unloading && wanted.is_none() {
             // Later: whoever waits for a module is not answered, and what hooks were told is kept.
             guest::keep_lessons();
             return;
         }
-        let wanted = arrivals::are_wanted().then(arrivals::take);
         let mut changed = self.meet();
         changed.extend(garden.learn());
         if let Some(wanted) = &wanted {

@@ -10,13 +10,22 @@
 use super::wishes::{Taken, Wishes};
 use super::{agent, guest, plant};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::{Ticks, os};
 
 /// Looking for modules.
 static LOOKS: Wishes = Wishes::new();
-/// Whether all that is loaded is complete, and nobody is in what is new.
-static ALL: AtomicBool = AtomicBool::new(false);
+/// Whether all that is loaded is complete, and nobody is in what is new: because a thread has the loader for itself, and waits.
+///
+/// | value | meaning | who may change it |
+/// |---|---|---|
+/// | [`NO`] | nobody waits | that thread, to asked |
+/// | [`ASKED`] | all may be planted | the agent, to planting; that thread, which is tired of waiting, to no |
+/// | [`PLANTING`] | the agent is at it: the thread stays | the agent, to no |
+static ALL: AtomicU32 = AtomicU32::new(NO);
+const NO: u32 = 0;
+const ASKED: u32 = 1;
+const PLANTING: u32 = 2;
 /// Functions of modules that are to be planted; zero where there is room.
 static WANTED: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 /// Whether the program has begun to load a module whose probes were not found yet.
@@ -30,7 +39,7 @@ const PATIENCE: f64 = 1.0;
 /// What the agent has to look for.
 pub(super) struct Wanted {
     taken: Taken,
-    /// Functions of the modules; `None` if every module may be planted.
+    /// Functions of the modules; `None` if every module may be planted, also while others wait for the loader to unload theirs.
     pub(super) functions: Option<Vec<u64>>,
 }
 
@@ -63,10 +72,15 @@ pub(super) fn plant_now() {
     if plant::is_unloader() || !agent::is_there() {
         return;
     }
-    ALL.store(true, Release);
-    let wish = LOOKS.ask();
+    ALL.store(ASKED, Release);
     agent::call();
-    wait_until(|| LOOKS.is_answered(wish));
+    wait_until(|| ALL.load(Acquire) == NO);
+    // The loader stays ours until the agent has done what it has begun.
+    if ALL.compare_exchange(ASKED, NO, AcqRel, Acquire).is_err() {
+        while ALL.load(Acquire) == PLANTING && agent::is_there() {
+            os::threads::pause();
+        }
+    }
 }
 
 fn wait_until(mut done: impl FnMut() -> bool) {
@@ -94,26 +108,32 @@ pub(super) fn expect() {
 
 /// Whether anybody waits. By the agent.
 pub(super) fn are_wanted() -> bool {
-    LOOKS.is_waiting()
+    LOOKS.is_waiting() || ALL.load(Acquire) == ASKED
 }
 
-/// What was asked for until now. By the agent.
-pub(super) fn take() -> Wanted {
+/// What was asked for until now, if it may be done: while somebody is `unloading` only what is asked by whoever has the loader. By the agent.
+pub(super) fn take(unloading: bool) -> Option<Wanted> {
+    let all = ALL.compare_exchange(ASKED, PLANTING, AcqRel, Acquire).is_ok();
+    if !all && (unloading || !LOOKS.is_waiting()) {
+        return None;
+    }
     let taken = LOOKS.take();
-    let all = ALL.swap(false, AcqRel);
     let functions: Vec<u64> = WANTED.iter().map(|cell| cell.swap(0, AcqRel)).filter(|&function| function != 0).collect();
-    Wanted { taken, functions: (!all).then_some(functions) }
+    Some(Wanted { taken, functions: (!all).then_some(functions) })
 }
 
 /// They are planted. Whoever is waiting and does not find it so was called from elsewhere. By the agent.
 pub(super) fn answer(wanted: &Wanted) {
     LOADING.store(false, Release);
     LOOKS.answer(wanted.taken);
+    if wanted.functions.is_none() {
+        ALL.store(NO, Release);
+    }
 }
 
 /// In a forked child: those who wait are in the parent.
 pub(super) fn forget() {
     LOOKS.forget();
-    ALL.store(false, Release);
+    ALL.store(NO, Release);
     WANTED.iter().for_each(|cell| cell.store(0, Relaxed));
 }

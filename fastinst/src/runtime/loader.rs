@@ -50,8 +50,10 @@ struct Link {
 static SHOWN: AtomicPtr<Shown> = AtomicPtr::new(std::ptr::null_mut());
 /// The latest module that was looked at. Written by the thread that has the loader.
 static LATEST: AtomicPtr<Link> = AtomicPtr::new(std::ptr::null_mut());
-/// Whether the loader is taking modules away by itself: those that could not be loaded whole.
+/// Whether the loader is taking modules away.
 static DELETING: AtomicBool = AtomicBool::new(false);
+/// Whether it does so by itself: those that could not be loaded whole.
+static UNASKED: AtomicBool = AtomicBool::new(false);
 
 /// What leads from the loader to us.
 struct Ear {
@@ -125,12 +127,16 @@ extern "C" fn changed() {
     // SAFETY: (1) set before the loader was led here.
     let shown = unsafe { &*SHOWN.load(Acquire) };
     match shown.state {
-        CONSISTENT if DELETING.swap(false, AcqRel) => plant::end_unloading(),
+        CONSISTENT if DELETING.swap(false, AcqRel) => {
+            // Before others can come to lie there.
+            if UNASKED.swap(false, AcqRel) { plant::end_unloading() } else { plant::garden().bury() }
+        }
         CONSISTENT if has_news(shown.map) => arrivals::plant_now(),
         DELETE => {
             LATEST.store(std::ptr::null_mut(), Relaxed);
             // Where the program unloads, its door has seen to it.
-            if !plant::is_unloader() && !DELETING.swap(true, AcqRel) {
+            if !DELETING.swap(true, AcqRel) && !plant::is_unloader() {
+                UNASKED.store(true, Release);
                 plant::begin_unloading();
             }
         }

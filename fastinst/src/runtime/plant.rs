@@ -27,7 +27,7 @@ use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
 use std::collections::BTreeSet;
 use std::mem::offset_of;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use wordpatch::os::{self, maps, pages::PAGE};
@@ -93,12 +93,18 @@ fn leave_span(span: &std::ops::Range<CodeAddr>) {
     }
 }
 
-/// The thread that was the latest to begin.
-static UNLOADER: AtomicI32 = AtomicI32::new(0);
+/// Those threads, as far as there is room; zero where there is.
+static UNLOADERS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
+
+/// Exchanges one number for another in the list of those who unload.
+fn note_unloader(from: i32, to: i32) {
+    let _ = UNLOADERS.iter().find(|cell| cell.compare_exchange(from, to, AcqRel, Relaxed).is_ok());
+}
 
 /// Whether the calling thread is unloading a module: nothing is planted until it is done. Usable in a signal handler.
 pub(super) fn is_unloader() -> bool {
-    UNLOADING.load(Acquire) > 0 && UNLOADER.load(Acquire) == os::threads::current().0
+    let this = os::threads::current().0;
+    UNLOADING.load(Acquire) > 0 && UNLOADERS.iter().any(|cell| cell.load(Relaxed) == this)
 }
 
 /// The garden, for one thread at a time.
@@ -217,7 +223,10 @@ impl Garden {
             let mappings = maps::mappings().unwrap_or_default();
             self.bury_but(|bed| mappings.iter().any(|mapping| mapping.contains(bed.module.span.start)));
         }
-        UNLOADER.store(os::threads::current().0, Release);
+        UNLOADERS.iter().for_each(|cell| cell.store(0, Relaxed));
+        if unloading {
+            note_unloader(0, os::threads::current().0);
+        }
         let begun = |site: &Site| !site.verified.load(Relaxed) && site.cell().target().get() != NO_RECORD as usize;
         for (_, site) in sites::all().filter(|(_, site)| begun(site)) {
             site.cell().hold(u64::from(NO_RECORD));
@@ -396,7 +405,7 @@ pub(crate) fn begin_unloading() {
     let _garden = garden();
     // Before we look who is switching: he looks at this when he has taken custody up.
     UNLOADING.fetch_add(1, SeqCst);
-    UNLOADER.store(os::threads::current().0, Release);
+    note_unloader(0, os::threads::current().0);
     // Those who had begun before are gone in a moment.
     for function in functions::all().map(Id::function) {
         wait_for(function);
@@ -407,6 +416,7 @@ pub(crate) fn begin_unloading() {
 pub(crate) fn end_unloading() {
     let mut garden = garden();
     garden.bury();
+    note_unloader(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
     let renewed: BTreeSet<Id> = functions::all().filter(|id| id.function().switchboard().is_some()).collect();
     drop(garden);
