@@ -142,7 +142,7 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
     if events.is_empty() {
         match part(2) {
             Some(p) => {
-                unmatched(said, "event", p, &packages.iter().map(|e| e.names().1).filter(|n| !n.is_empty()).collect::<Vec<_>>())
+                unmatched(said, "event", p, &packages.iter().map(|e| e.names().1).filter(|n| !n.is_empty()).collect::<Vec<_>>());
             }
             None => said.push_help(
                 Kind::ParsingError,

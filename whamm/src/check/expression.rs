@@ -259,7 +259,7 @@ impl Checker<'_> {
         let mut culprit = None;
         e.walk(&mut |inner| match &inner.kind {
             ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_)) | ExprKind::Call(..) => {
-                culprit = Some((inner.span, "probe-local state"))
+                culprit = Some((inner.span, "probe-local state"));
             }
             ExprKind::Bound(b) if !b.is_static() => culprit = Some((inner.span, "what is known only when the site is reached")),
             _ => {}

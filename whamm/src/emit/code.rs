@@ -344,9 +344,9 @@ impl<'a> Emitter<'a> {
         let tail = |this: &mut Self| {
             this.put().local_get(own);
             if slot == ValType::I64 {
-                written(this.put().i64_const(1).i64_add())
+                written(this.put().i64_const(1).i64_add());
             } else {
-                written(this.put().i32_const(1).i32_add())
+                written(this.put().i32_const(1).i32_add());
             }
             this.put().local_set(next);
         };
@@ -418,8 +418,8 @@ impl<'a> Emitter<'a> {
     fn element(&mut self, place: &Place) -> Option<(Storage, Ty)> {
         match place {
             Place::Element(map, key) => {
-                self.key(key);
-                self.expr(map);
+                let map = self.fold(map);
+                self.search(&map, key);
                 let get = self.support.runtime("map_get");
                 let at = self.locals.take(ValType::I32);
                 self.put().call(get).local_set(at);
@@ -610,14 +610,15 @@ impl<'a> Emitter<'a> {
                     );
                 };
                 let given: Vec<ValType> = scope.operands.iter().map(|o| o.1).collect();
-                if given != *params || results.len() != scope.results.len() {
+                // What an indirect call was to call is the last operand, and is left out.
+                if !given.starts_with(params) || results.len() != scope.results.len() {
                     return refuse(
                         self,
                         "the function to be called instead has another type than the instruction",
                         "it must take and give what the instruction takes and gives",
                     );
                 }
-                for (local, _) in &scope.operands {
+                for (local, _) in &scope.operands[..params.len()] {
                     self.put().local_get(*local);
                 }
                 self.put().call(*callee);

@@ -187,23 +187,23 @@ impl Emitter<'_> {
         if !fold::calls(b) && !reads {
             self.value(b);
             if is_and {
-                written(self.put().i32_and())
+                written(self.put().i32_and());
             } else {
-                written(self.put().i32_or())
+                written(self.put().i32_or());
             }
             return;
         }
         self.open_if(BlockType::Result(ValType::I32));
         if is_and {
-            self.value(b)
+            self.value(b);
         } else {
-            written(self.put().i32_const(1))
+            written(self.put().i32_const(1));
         }
         self.put().else_();
         if is_and {
-            written(self.put().i32_const(0))
+            written(self.put().i32_const(0));
         } else {
-            self.value(b)
+            self.value(b);
         }
         self.close();
     }
@@ -364,16 +364,16 @@ impl Emitter<'_> {
             (ValType::F32, ValType::F64) => written(put.f64_promote_f32()),
             (ValType::F64, ValType::F32) => written(put.f32_demote_f64()),
             (ValType::F32, ValType::I32) => {
-                written(if to.signed() { put.i32_trunc_sat_f32_s() } else { put.i32_trunc_sat_f32_u() })
+                written(if to.signed() { put.i32_trunc_sat_f32_s() } else { put.i32_trunc_sat_f32_u() });
             }
             (ValType::F32, ValType::I64) => {
-                written(if to.signed() { put.i64_trunc_sat_f32_s() } else { put.i64_trunc_sat_f32_u() })
+                written(if to.signed() { put.i64_trunc_sat_f32_s() } else { put.i64_trunc_sat_f32_u() });
             }
             (ValType::F64, ValType::I32) => {
-                written(if to.signed() { put.i32_trunc_sat_f64_s() } else { put.i32_trunc_sat_f64_u() })
+                written(if to.signed() { put.i32_trunc_sat_f64_s() } else { put.i32_trunc_sat_f64_u() });
             }
             (ValType::F64, ValType::I64) => {
-                written(if to.signed() { put.i64_trunc_sat_f64_s() } else { put.i64_trunc_sat_f64_u() })
+                written(if to.signed() { put.i64_trunc_sat_f64_s() } else { put.i64_trunc_sat_f64_u() });
             }
             _ => {}
         }
@@ -382,8 +382,17 @@ impl Emitter<'_> {
         }
     }
 
+    /// Pushes a map, and puts a key where the run-time support looks for it. The map comes first: to find it may take another key.
+    pub(super) fn search(&mut self, map: &Expr, key: &Expr) {
+        self.value(map);
+        let handle = self.locals.take(ValType::I32);
+        self.put().local_set(handle);
+        self.key(key);
+        self.put().local_get(handle);
+    }
+
     /// Puts a key where the run-time support looks for it.
-    pub(super) fn key(&mut self, key: &Expr) {
+    fn key(&mut self, key: &Expr) {
         let memory = self.memory();
         let held = self.hold(&self.fold(key));
         let Storage::Locals(first) = held else { return };
@@ -405,8 +414,7 @@ impl Emitter<'_> {
     }
 
     fn index(&mut self, map: &Expr, key: &Expr, ty: &Ty) {
-        self.key(key);
-        self.value(map);
+        self.search(map, key);
         let at = self.locals.take(ValType::I32);
         if matches!(ty, Ty::Map(_)) {
             let get = self.support.runtime("map_get");
@@ -448,14 +456,12 @@ impl Emitter<'_> {
                 self.put().i32_const(memory.unwrap_or(0).cast_signed());
             }
             Builtin::MapContains => {
-                self.key(&args[1]);
-                self.value(&args[0]);
+                self.search(&args[0], &args[1]);
                 let find = self.support.runtime("map_find");
                 self.put().call(find).i32_const(0).i32_ne();
             }
             Builtin::MapDelete => {
-                self.key(&args[1]);
-                self.value(&args[0]);
+                self.search(&args[0], &args[1]);
                 let delete = self.support.runtime("map_delete");
                 self.put().call(delete);
             }

@@ -17,8 +17,9 @@ pub(crate) struct Outcome {
     pub memory: Vec<u8>,
 }
 
-#[derive(Default)]
-struct World {
+/// What surrounds a program.
+#[derive(Debug, Default)]
+pub(crate) struct World {
     written: Vec<u8>,
     log: Vec<String>,
 }
@@ -51,10 +52,23 @@ pub(crate) fn engine() -> Engine {
     Engine::new(&config)
 }
 
-/// Runs the entry of a module: `_start`, or `main`, or only its start function; libraries are linked by name.
-pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
+/// What was written so far.
+#[allow(dead_code, reason = "not every test asks")]
+pub(crate) fn written(store: &Store<World>) -> String {
+    String::from_utf8_lossy(&store.data().written).into_owned()
+}
+
+/// A module that is instantiated, with everything it may use.
+#[allow(dead_code, reason = "not every test asks")]
+pub(crate) fn instantiate(bytes: &[u8], libraries: &[(&str, &[u8])]) -> (Store<World>, wasmi::Instance) {
+    let (mut store, linker) = world(libraries);
+    let module = Module::new(store.engine(), bytes).expect("a monitor is valid");
+    let instance = linker.instantiate_and_start(&mut store, &module).expect("a monitor starts");
+    (store, instance)
+}
+
+fn world(libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<World>) {
     let engine = engine();
-    let module = Module::new(&engine, bytes).expect("an instrumented program is valid");
     let mut store = Store::new(&engine, World::default());
     let mut linker = Linker::new(&engine);
     linker.func_wrap("wasi_snapshot_preview1", "fd_write", fd_write).expect("it is the only one");
@@ -67,6 +81,13 @@ pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
         let instance = linker.instantiate_and_start(&mut store, &module).expect("a library needs nothing");
         linker.instance(&mut store, name, instance).expect("its name is its own");
     }
+    (store, linker)
+}
+
+/// Runs the entry of a module: `_start`, or `main`, or only its start function; libraries are linked by name.
+pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
+    let (mut store, linker) = world(libraries);
+    let module = Module::new(store.engine(), bytes).expect("an instrumented program is valid");
     let mut outcome = Outcome::default();
     let Ok(instance) = linker.instantiate_and_start(&mut store, &module) else {
         outcome.trapped = true;
@@ -79,7 +100,7 @@ pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
         match entry.call(&mut store, &[], &mut results) {
             Ok(()) => outcome.results = results.iter().map(show).collect(),
             Err(e) if e.i32_exit_status().is_some() => {
-                outcome.results = vec![format!("exit {}", e.i32_exit_status().unwrap_or(0))]
+                outcome.results = vec![format!("exit {}", e.i32_exit_status().unwrap_or(0))];
             }
             Err(_) => {
                 outcome.trapped = true;

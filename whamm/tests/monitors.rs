@@ -1,0 +1,160 @@
+//! The library of monitors, on both targets: put into programs, and attached to an interpreter that counts for itself.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "an interpreter of 32 bits"
+)]
+
+mod engine;
+#[path = "engine/interpreter.rs"]
+mod interpreter;
+
+use interpreter::{Monitor, Run, Truth};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use whamm::{LibraryFile, Options, Source};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn program(name: &str) -> Vec<u8> {
+    wat::parse_file(folder("tests/apps").join(name)).expect("it is text")
+}
+
+const PROGRAMS: [&str; 2] = ["fac.wat", "sieve.wat"];
+
+/// A cache as `cache.rs` describes it, for machines whose compiler has no target for it.
+const CACHE: &str = r#"(module (memory 1)
+  (func $miss (param $line i32) (result i32) (local $at i32)
+    (local.set $at (i32.shl (i32.and (local.get $line) (i32.const 255)) (i32.const 2)))
+    (i32.ne (i32.load (local.get $at)) (i32.add (local.get $line) (i32.const 1)))
+    (i32.store (local.get $at) (i32.add (local.get $line) (i32.const 1))))
+  (func (export "access") (param $a i32) (param $n i32) (result i32) (local $first i32) (local $last i32)
+    (local.set $first (i32.shr_u (local.get $a) (i32.const 6)))
+    (local.set $last (i32.shr_u (i32.add (local.get $a) (i32.sub (local.get $n) (i32.const 1))) (i32.const 6)))
+    (call $miss (local.get $first))
+    (if (result i32) (i32.ne (local.get $first) (local.get $last)) (then (call $miss (local.get $last))) (else (i32.const 0)))
+    i32.add))"#;
+
+/// The library of the cache simulation, compiled from its source where the compiler can.
+fn cache() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let output = std::env::temp_dir().join(format!("whamm-cache-{}.wasm", std::process::id()));
+        let source = folder("monitors").join("cache.rs");
+        let mut command = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+        command
+            .args(["--edition=2024", "--target=wasm32-wasip1", "--crate-type=cdylib", "-Copt-level=2", "-o"])
+            .arg(&output)
+            .arg(source);
+        let done = command.output().is_ok_and(|o| o.status.success());
+        let bytes = std::fs::read(&output).ok().filter(|_| done);
+        let _ = std::fs::remove_file(&output);
+        bytes.unwrap_or_else(|| {
+            assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none_or(|v| v != "1"), "rustc has no target wasm32-wasip1");
+            eprintln!("SKIPPED: cache.rs is not compiled: rustc has no target wasm32-wasip1");
+            wat::parse_str(CACHE).expect("it is text")
+        })
+    })
+}
+
+fn libraries() -> Vec<LibraryFile> {
+    vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: cache().into() }]
+}
+
+/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
+fn rows(report: &str) -> Vec<String> {
+    let mut list: Vec<String> = Vec::new();
+    for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
+        let (left, _) = line.split_once(", script").expect("a row names its script");
+        let name = left.split(", ").nth(2).expect("a row names its variable");
+        let right: Vec<&str> = line.rsplit_once(", script").expect("a row names its script").1.splitn(6, ", ").collect();
+        list.push(format!("{name} {}:{} {}", right[2], right[3], right[5]));
+    }
+    list.sort();
+    list
+}
+
+fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
+    let output =
+        whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let outcome = engine::run(&output.module, &[("cache", cache())]);
+    rows(&outcome.kept)
+}
+
+fn attached(script: &Source, app: &[u8]) -> (Vec<String>, Truth, Vec<i32>) {
+    let output =
+        whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let again =
+        whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(output.module, again.module, "a monitor is the same each time it is made");
+    let (store, instance) = engine::instantiate(&output.module, &[("cache", cache())]);
+    let mut monitor = Monitor::new(store, instance);
+    let mut program = interpreter::read(app);
+    let (results, truth) = {
+        let mut run = Run::new(&mut program, Some(&mut monitor));
+        (run.main(), std::mem::take(&mut run.truth))
+    };
+    (rows(&engine::written(&monitor.finish())), truth, results)
+}
+
+fn monitors() -> Vec<Source> {
+    let mut list: Vec<PathBuf> =
+        std::fs::read_dir(folder("monitors")).expect("it exists").map(|e| e.expect("it can be read").path()).collect();
+    list.retain(|p| p.extension().is_some_and(|e| e == "mm"));
+    list.sort();
+    list.iter()
+        .map(|p| {
+            Source::new(
+                p.file_stem().expect("it has a name").to_string_lossy(),
+                std::fs::read_to_string(p).expect("it can be read"),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_monitor_says_the_same_on_both_targets() {
+    let all = monitors();
+    assert!(all.len() >= 15);
+    for script in &all {
+        for name in PROGRAMS {
+            let app = program(name);
+            let (from_engine, _, _) = attached(script, &app);
+            let from_program = rewritten(script, &app);
+            assert_eq!(from_program, from_engine, "{} on {name}", script.name);
+        }
+    }
+}
+
+#[test]
+fn what_is_counted_is_what_the_interpreter_counts() {
+    for name in PROGRAMS {
+        let app = program(name);
+        let script = monitors().into_iter().find(|m| m.name == "hotness").expect("it is there");
+        let (_, truth, results) = attached(&script, &app);
+        assert_eq!(
+            results.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            engine::run(&app, &[]).results,
+            "the interpreter is right"
+        );
+        let counted: BTreeMap<String, u64> = rewritten(&script, &app)
+            .iter()
+            .map(|row| {
+                let mut words = row.split(' ').skip(1);
+                (words.next().expect("a place").to_string(), words.next().expect("a count").parse().expect("a number"))
+            })
+            .filter(|row: &(String, u64)| row.1 > 0)
+            .collect();
+        let expected: BTreeMap<String, u64> = truth.hotness.iter().map(|((fid, pc), n)| (format!("{fid}:{pc}"), *n)).collect();
+        assert_eq!(counted, expected, "hotness of {name}");
+        let total: u64 = truth.mix.values().sum();
+        let script = monitors().into_iter().find(|m| m.name == "icount").expect("it is there");
+        assert_eq!(rewritten(&script, &app), [format!("executed : {total}")], "instructions of {name}");
+    }
+}

@@ -1,0 +1,2 @@
+// app: traps.wat
+wasm:opcode:*:before { report var n: i32; n++; }
