@@ -5,6 +5,7 @@
 mod body;
 
 use arbtest::arbitrary::Unstructured;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 /// As many bytes as decide about a module.
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
     let (mut made, mut interpreted, mut different) = (0u64, 0u64, 0u64);
     for seed in first..=last {
         let decisions = bytes(seed.wrapping_mul(0xd134_2543_de82_ef95));
-        let compared = std::panic::catch_unwind(|| body::compare(&engines, &mut Unstructured::new(&decisions)));
+        let compared = catch_unwind(AssertUnwindSafe(|| body::compare(&engines, &mut Unstructured::new(&decisions))));
         match compared {
             Ok(Ok(with_interpreter)) => {
                 made += 1;

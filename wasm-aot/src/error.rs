@@ -23,11 +23,26 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
-            Some((index, Some(name))) => write!(f, "function {index} ({name})")?,
+            Some((index, Some(name))) => write!(f, "function {index} ({})", Printable(name))?,
             Some((index, None)) => write!(f, "function {index}")?,
             None => f.write_str("the module")?,
         }
         self.offset.map_or(Ok(()), |offset| write!(f, ", offset {offset:#x}"))
+    }
+}
+
+/// A name that a module gives, as it is printed: nothing in it ends the line or commands the terminal.
+pub(crate) struct Printable<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Printable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What reverses or hides text would let a name pass for another.
+        let is_hidden =
+            |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+        self.0.chars().try_for_each(|c| match c.is_control() || is_hidden(c) {
+            true => write!(f, "{}", c.escape_unicode()),
+            false => write!(f, "{c}"),
+        })
     }
 }
 
@@ -133,7 +148,7 @@ impl Error {
     }
 
     /// A call of the system has failed.
-    pub(crate) fn system(error: impl std::fmt::Display) -> Self {
+    pub(crate) fn system(error: impl fmt::Display) -> Self {
         Self::Resource(error.to_string())
     }
 
@@ -223,20 +238,20 @@ impl fmt::Display for FrameInfo {
         if let Some(offset) = self.offset {
             write!(f, "{offset:#8x} - ")?;
         }
-        let module = self.module.as_deref().unwrap_or("<module>");
+        let module = Printable(self.module.as_deref().unwrap_or("<module>"));
         match &self.name {
             Some(name) => write!(f, "{module}!{}", demangled(name))?,
             None => write!(f, "{module}!<function {}>", self.function)?,
         }
-        self.source.as_ref().map_or(Ok(()), |(file, line)| write!(f, " ({file}:{line})"))
+        self.source.as_ref().map_or(Ok(()), |(file, line)| write!(f, " ({}:{line})", Printable(file)))
     }
 }
 
-/// A name as its language spells it.
+/// A name as its language spells it, fit to be printed.
 pub fn demangled(name: &str) -> String {
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
-        return format!("{rust:#}");
+        return Printable(&format!("{rust:#}")).to_string();
     }
     let cpp = name.starts_with("_Z").then(|| cpp_demangle::Symbol::new(name).ok()?.demangle().ok()).flatten();
-    cpp.unwrap_or_else(|| name.to_owned())
+    Printable(cpp.as_deref().unwrap_or(name)).to_string()
 }

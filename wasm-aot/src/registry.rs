@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 /// The number of a type of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TypeId(pub(crate) u32);
+pub(crate) struct TypeId(pub(crate) u32);
 
 /// A group as it is compared: references within it have this bit and count from its start.
 const WITHIN: u32 = 1 << 31;

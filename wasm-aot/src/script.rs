@@ -118,13 +118,13 @@ impl Runner {
                 self.linker.instance(&mut self.store, name, instance).map_err(|error| error.to_string())?;
                 Ok(())
             }
-            WastDirective::Invoke(invoke) => self.invoke(invoke)?.map(drop).map_err(|error| error.to_string()),
+            WastDirective::Invoke(invoke) => self.invoke(&invoke)?.map(drop).map_err(|error| error.to_string()),
             WastDirective::AssertReturn { exec, results, .. } => {
                 let found = self.execute(exec)?.map_err(|error| error.to_string())?;
-                expectation::check_all(&mut self.store, &found, &results)
+                expectation::check_all(&found, &results)
             }
-            WastDirective::AssertTrap { exec, message, .. } => expectation::trapped(self.execute(exec)?, message),
-            WastDirective::AssertExhaustion { call, .. } => match self.invoke(call)? {
+            WastDirective::AssertTrap { exec, message, .. } => expectation::trapped(&self.execute(exec)?, message),
+            WastDirective::AssertExhaustion { call, .. } => match self.invoke(&call)? {
                 Err(error) if error.trap() == Some(Trap::StackOverflow) => Ok(()),
                 other => Err(format!("expected the stack to be exhausted, found {}", expectation::described(&other))),
             },
@@ -189,7 +189,7 @@ impl Runner {
 
     fn execute(&mut self, execute: WastExecute<'_>) -> Checked<Result<Vec<Val>, Error>> {
         match execute {
-            WastExecute::Invoke(invoke) => self.invoke(invoke),
+            WastExecute::Invoke(invoke) => self.invoke(&invoke),
             WastExecute::Wat(mut wat) => {
                 let bytes = Wat::encode(&mut wat).map_err(|error| error.to_string())?;
                 let module = Module::new(&self.engine, bytes).map_err(|error| error.to_string())?;
@@ -203,7 +203,7 @@ impl Runner {
         }
     }
 
-    fn invoke(&mut self, invoke: WastInvoke<'_>) -> Checked<Result<Vec<Val>, Error>> {
+    fn invoke(&mut self, invoke: &WastInvoke<'_>) -> Checked<Result<Vec<Val>, Error>> {
         let instance = self.instance(invoke.module)?;
         let function = instance.get_func(&mut self.store, invoke.name).ok_or_else(|| format!("no function {}", invoke.name))?;
         let args = invoke.args.iter().map(argument).collect::<Checked<Vec<_>>>()?;

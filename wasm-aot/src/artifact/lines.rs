@@ -15,15 +15,9 @@ fn carry_over(compilation: &Compilation, module: &[u8], base: u64) -> Option<Vec
     let source = addr2line::Context::from_dwarf(dwarf).ok()?;
     let encoding = Encoding { format: Format::Dwarf32, version: 4, address_size: 8 };
     let directory = LineString::String(b"/".to_vec());
-    let name = compilation.info.name.clone().unwrap_or_else(|| "module.wasm".into());
-    let mut program = LineProgram::new(
-        encoding,
-        LineEncoding::default(),
-        directory.clone(),
-        None,
-        LineString::String(name.clone().into_bytes()),
-        None,
-    );
+    let name = text(compilation.info.name.as_deref().unwrap_or_default(), "module.wasm");
+    let mut program =
+        LineProgram::new(encoding, LineEncoding::default(), directory.clone(), None, LineString::String(name.clone()), None);
     let mut files = HashMap::new();
     for span in &*compilation.text.functions {
         function(compilation, span.start..span.end, base, &source, &mut program, &mut files);
@@ -32,7 +26,7 @@ fn carry_over(compilation: &Compilation, module: &[u8], base: u64) -> Option<Vec
     unit.unit.line_program = program;
     let root = unit.unit.root();
     let root = unit.unit.get_mut(root);
-    root.set(gimli::DW_AT_name, AttributeValue::String(name.into_bytes()));
+    root.set(gimli::DW_AT_name, AttributeValue::String(name));
     root.set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(base)));
     root.set(gimli::DW_AT_high_pc, AttributeValue::Udata(compilation.text.code.len() as u64));
     root.set(gimli::DW_AT_stmt_list, AttributeValue::LineProgramRef);
@@ -48,6 +42,12 @@ fn carry_over(compilation: &Compilation, module: &[u8], base: u64) -> Option<Vec
         })
         .ok()?;
     Some(written)
+}
+
+/// A name as debug information can hold it: it ends at a zero, and is not empty.
+fn text(name: &str, otherwise: &str) -> Vec<u8> {
+    let name = name.split('\0').next().filter(|name| !name.is_empty());
+    name.unwrap_or(otherwise).as_bytes().to_vec()
 }
 
 type Source<'a> = addr2line::Context<gimli::EndianSlice<'a, LittleEndian>>;
@@ -74,7 +74,7 @@ fn function(
         }
         let id = *files.entry(file.to_owned()).or_insert_with(|| {
             let directory = program.default_directory();
-            program.add_file(LineString::String(file.as_bytes().to_vec()), directory, None)
+            program.add_file(LineString::String(text(file, "unknown")), directory, None)
         });
         if !begun {
             program.begin_sequence(Some(Address::Constant(base + u64::from(span.start))));

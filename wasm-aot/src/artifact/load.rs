@@ -46,7 +46,7 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     };
     let module = row(&mapping, &header, Part::Module).ok_or_else(damaged)?;
     let code = Code::of_file(&file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
-    Module::assemble(info, code, module)
+    Module::assemble(info, code, module, header.options.reservations)
 }
 
 fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<Array<T>> {
@@ -55,9 +55,9 @@ fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<
 
 /// Whether nobody but us, or who may do everything, can have written the file.
 fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
-    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let mode = metadata.mode();
-    let others = mode & 0o002 != 0 || mode & 0o020 != 0 && metadata.gid() != group && metadata.gid() != 0;
+    let user = rustix::process::geteuid().as_raw();
+    // Our own group counts as well: it may have other members.
+    let others = metadata.mode() & 0o022 != 0;
     if !metadata.is_file() {
         return Err("not a file".into());
     }

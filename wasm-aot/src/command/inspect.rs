@@ -1,7 +1,8 @@
 //! `wasm-aot inspect`
 
-use super::{Failure, Making, about, read};
+use super::{Failure, Making, about, print, read};
 use clap::Args;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 use wasm_aot::inspection::{Inspection, inspect};
 
@@ -26,43 +27,46 @@ impl Inspect {
         let inspection = inspect(&engine, &self.file, || read(&self.file).ok()).map_err(about(&self.file))?;
         if let Some(wanted) = &self.disas {
             let listing = inspection.listing(wanted).map_err(|why| Failure::new(format!("{}: {why}", self.file.display())))?;
-            print!("{listing}");
-            return Ok(());
+            return print(listing);
         }
-        match self.json {
-            true => println!("{}", serde_json::to_string(&inspection.summary()).expect("a summary can be written")),
-            false => print(&inspection),
-        }
-        Ok(())
+        print(match self.json {
+            true => serde_json::to_string(&inspection.summary()).expect("a summary can be written") + "\n",
+            false => table(&inspection),
+        })
     }
 }
 
-fn print(inspection: &Inspection) {
+/// What a module consists of, as lines.
+fn table(inspection: &Inspection) -> String {
     let summary = inspection.summary();
-    println!("module      {}", summary.name.as_deref().unwrap_or("(no name)"));
-    println!("wasm        {} bytes", summary.wasm_bytes);
-    println!(
+    let mut out = String::new();
+    let _ = writeln!(out, "module      {}", summary.name.as_deref().unwrap_or("(no name)"));
+    let _ = writeln!(out, "wasm        {} bytes", summary.wasm_bytes);
+    let _ = writeln!(
+        out,
         "code        {} bytes in {} functions and {} trampolines",
         summary.code_bytes,
         summary.functions.len(),
         summary.trampolines
     );
-    println!("traps       {}", summary.traps);
-    println!("handlers    {}", summary.handlers);
+    let _ = writeln!(out, "traps       {}", summary.traps);
+    let _ = writeln!(out, "handlers    {}", summary.handlers);
     for import in &summary.imports {
-        println!("import      {import}");
+        let _ = writeln!(out, "import      {import}");
     }
     for export in &summary.exports {
-        println!("export      {export}");
+        let _ = writeln!(out, "export      {export}");
     }
     for section in &summary.custom {
-        println!("section     {section}");
+        let _ = writeln!(out, "section     {section}");
     }
-    println!("{:>8} {:>10} {:>10} {:>6} {:>5}  name", "function", "wasm", "code", "bytes", "traps");
+    let _ = writeln!(out, "{:>8} {:>10} {:>10} {:>6} {:>5}  name", "function", "wasm", "code", "bytes", "traps");
     for function in &summary.functions {
-        println!(
+        let _ = writeln!(
+            out,
             "{:>8} {:>#10x} {:>#10x} {:>6} {:>5}  {}",
             function.index, function.wasm_offset, function.code_offset, function.code_bytes, function.traps, function.name
         );
     }
+    out
 }

@@ -1,6 +1,6 @@
 //! `wasm-aot manual`: manual pages and completions, from the one definition of the command line.
 
-use super::{Cli, Failure};
+use super::{Cli, Failure, print};
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
@@ -18,10 +18,10 @@ impl Manual {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let mut whole = Cli::command();
         whole.build();
-        let out = &mut std::io::stdout();
+        let mut out = Vec::new();
         if let Some(shell) = self.completions {
-            clap_complete::generate(shell, &mut whole, "wasm-aot", out);
-            return Ok(());
+            clap_complete::generate(shell, &mut whole, "wasm-aot", &mut out);
+            return print(out);
         }
         let command = match &self.command {
             None => whole,
@@ -30,6 +30,7 @@ impl Manual {
                 found.ok_or_else(|| Failure::usage(format!("there is no command {name}: see wasm-aot --help")))?
             }
         };
-        clap_mangen::Man::new(command).render(out).map_err(Failure::new)
+        clap_mangen::Man::new(command).render(&mut out).map_err(Failure::new)?;
+        print(out)
     }
 }

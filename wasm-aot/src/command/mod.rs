@@ -12,6 +12,7 @@ mod verify;
 mod wast;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use wasm_aot::{Config, Engine, Error, Optimize, Proposal, Specification};
@@ -116,9 +117,7 @@ impl Making {
         }
         let engine = Engine::new(&config)?;
         if !self.no_reservations && !engine.has_reservations() {
-            eprintln!(
-                "wasm-aot: this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead"
-            );
+            complain("this process may not reserve addresses for memories (see `ulimit -v`): every access is checked instead");
         }
         Ok(engine)
     }
@@ -156,6 +155,21 @@ impl From<Error> for Failure {
     }
 }
 
+/// Prints to stdout. Whoever has stopped reading ends us as it ends others: silently.
+pub(crate) fn print(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_ref()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Err(Failure::silent(128 + 13)),
+        Err(error) => Err(Failure::new(format!("stdout: {error}"))),
+    }
+}
+
+/// Prints a line to stderr, if there is one.
+pub(crate) fn complain(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "wasm-aot: {line}");
+}
+
 /// The bytes of a file, or a line that says why not.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
@@ -184,7 +198,7 @@ pub(crate) fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if let Some(message) = failure.message {
-                eprintln!("wasm-aot: {message}");
+                complain(message);
             }
             ExitCode::from(failure.code)
         }

@@ -1,9 +1,9 @@
 //! `wasm-aot run`
 
-use super::{Failure, Making, about, read};
+use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
 use wasm_aot::{Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
@@ -69,10 +69,11 @@ impl Run {
         });
         if let Some(timeout) = timeout {
             // Who waits inside of a call is woken by this, who computes by the deadline.
-            std::thread::spawn(move || {
+            let wake = move || {
                 std::thread::sleep(timeout);
                 interruption.raise();
-            });
+            };
+            std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
         self.execute(&engine, &mut store, &module)
     }
@@ -85,29 +86,32 @@ impl Run {
                 return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
             };
             let library = self.load(engine, path.as_ref())?;
-            let instance = linker.instantiate(&mut *store, &library).map_err(about(path.as_ref()))?;
+            let instance = match linker.instantiate(&mut *store, &library) {
+                Ok(instance) => instance,
+                Err(error) => return ended(path.as_ref(), error),
+            };
             linker.instance(&mut *store, name, instance)?;
         }
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
-        done.or_else(|error| self.ended(error))
+        match done {
+            Ok(results) => print(results),
+            Err(error) => ended(&self.module, error),
+        }
     }
 
-    /// Calls what is to be called, and prints what a function gave.
-    fn call(&self, store: &mut Store<WasiCtx>, module: &Module, instance: Instance) -> Result<(), Error> {
+    /// Calls what is to be called; gives what a function gave, as lines.
+    fn call(&self, store: &mut Store<WasiCtx>, module: &Module, instance: Instance) -> Result<String, Error> {
         if let Some(name) = &self.invoke {
             let function = function(store, instance, module, name)?;
             let args = arguments(store, function, &self.args)?;
-            for value in function.call(&mut *store, &args)? {
-                println!("{}", shown(&value));
-            }
-            return Ok(());
+            return Ok(function.call(&mut *store, &args)?.iter().map(|value| shown(value) + "\n").collect());
         }
         if let Some(initialize) = instance.get_func(&mut *store, "_initialize") {
             initialize.call(&mut *store, &[])?;
         }
         match instance.get_func(&mut *store, "_start").or_else(|| instance.get_func(&mut *store, "")) {
-            Some(start) => start.call(&mut *store, &[]).map(drop),
-            None if module.has_start() || instance.get_func(&mut *store, "_initialize").is_some() => Ok(()),
+            Some(start) => start.call(&mut *store, &[]).map(|_| String::new()),
+            None if module.has_start() || instance.get_func(&mut *store, "_initialize").is_some() => Ok(String::new()),
             None => {
                 let functions: Vec<String> = exported_functions(module);
                 let hint = match functions.is_empty() {
@@ -119,23 +123,7 @@ impl Run {
         }
     }
 
-    /// How the program's end is passed on.
-    fn ended(&self, error: Error) -> Result<(), Failure> {
-        let path = self.module.display();
-        match error {
-            Error::Exit(0) => Ok(()),
-            Error::Exit(code) => Err(Failure::silent(code as u8)),
-            error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
-                Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
-                None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
-            },
-            Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
-            Error::Exception(report) => Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134)),
-            other => Err(Failure::new(format!("{path}: {other}"))),
-        }
-    }
-
-    fn load(&self, engine: &Engine, path: &std::path::Path) -> Result<Module, Failure> {
+    fn load(&self, engine: &Engine, path: &Path) -> Result<Module, Failure> {
         let bytes = read(path)?;
         if bytes.starts_with(b"\x7fELF") {
             return Module::from_file(engine, path).map_err(about(path));
@@ -168,11 +156,27 @@ impl Run {
     }
 }
 
+/// How the program's end is passed on.
+fn ended(path: &Path, error: Error) -> Result<(), Failure> {
+    let path = path.display();
+    match error {
+        Error::Exit(0) => Ok(()),
+        Error::Exit(code) => Err(Failure::silent(code as u8)),
+        error if error.trap() == Some(Trap::Interrupted) => match super::signal::received() {
+            Some(signal) => Err(Failure::with_code(format!("{path}: {error}"), 128 + signal)),
+            None => Err(Failure::with_code(format!("{path}: its time is over: {error}"), 134)),
+        },
+        Error::Trap(report) => Err(Failure::with_code(format!("{path}: {report}"), 134)),
+        Error::Exception(report) => Err(Failure::with_code(format!("{path}: uncaught exception{report}"), 134)),
+        other => Err(Failure::new(format!("{path}: {other}"))),
+    }
+}
+
 fn exported_functions(module: &Module) -> Vec<String> {
     module
         .exports()
         .filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)))
-        .map(|export| export.name.to_owned())
+        .map(|export| export.name.escape_debug().to_string())
         .collect()
 }
 

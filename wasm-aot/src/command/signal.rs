@@ -37,7 +37,7 @@ pub(crate) fn watch() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         set
     };
-    std::thread::spawn(move || {
+    let serve = move || {
         loop {
             let mut signal = 0;
             // SAFETY: (1) both places are locals.
@@ -50,7 +50,12 @@ pub(crate) fn watch() {
                 _ => std::process::exit(128 + signal),
             }
         }
-    });
+    };
+    if std::thread::Builder::new().spawn(serve).is_err() {
+        // Nobody would take them: they end us as they end others.
+        // SAFETY: (1) the set was made above.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    }
 }
 
 /// The signal that was received, if there was one.

@@ -1,6 +1,6 @@
 //! `wasm-aot verify`
 
-use super::{Failure, about, read};
+use super::{Failure, about, print, read};
 use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::verify;
@@ -19,7 +19,6 @@ impl Verify {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let module = self.module.as_deref().map(read).transpose()?;
         verify(&self.file, module.as_deref()).map_err(about(&self.file))?;
-        println!("{}: is what its module compiles to", self.file.display());
-        Ok(())
+        print(format!("{}: is what its module compiles to\n", self.file.display()))
     }
 }

@@ -1,6 +1,6 @@
 //! `wasm-aot wast`
 
-use super::{Failure, Making, read};
+use super::{Failure, Making, complain, print, read};
 use clap::Args;
 use std::path::PathBuf;
 use wasm_aot::script;
@@ -27,10 +27,10 @@ impl Wast {
             let text = String::from_utf8(read(file)?).map_err(|_| Failure::new(format!("{}: not text", file.display())))?;
             let outcome = script::run(&engine, &text).map_err(super::about(file))?;
             for failure in &outcome.failed {
-                eprintln!("{}:{}: {}", file.display(), failure.line, failure.message);
+                complain(format!("{}:{}: {}", file.display(), failure.line, failure.message));
             }
             if !self.json {
-                println!("{}: {} passed, {} failed", file.display(), outcome.passed, outcome.failed.len());
+                print(format!("{}: {} passed, {} failed\n", file.display(), outcome.passed, outcome.failed.len()))?;
             }
             rows.push(serde_json::json!({
                 "file": file, "passed": outcome.passed, "failed": outcome.failed.len(),
@@ -38,10 +38,10 @@ impl Wast {
             passed += outcome.passed;
             failed += outcome.failed.len();
         }
-        match self.json {
-            true => println!("{}", serde_json::json!({ "passed": passed, "failed": failed, "files": rows })),
-            false => println!("{passed} passed, {failed} failed"),
-        }
+        print(match self.json {
+            true => format!("{}\n", serde_json::json!({ "passed": passed, "failed": failed, "files": rows })),
+            false => format!("{passed} passed, {failed} failed\n"),
+        })?;
         if failed == 0 { Ok(()) } else { Err(Failure::silent(1)) }
     }
 }

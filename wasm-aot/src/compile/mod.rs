@@ -13,6 +13,7 @@ mod memory;
 mod numeric;
 mod operator;
 mod reference;
+mod room;
 mod simd;
 mod table;
 mod target;
@@ -24,25 +25,23 @@ pub use target::{Optimize, Options};
 pub(crate) use text::{AddressMap, Handler, Span, Text, TrapSite};
 pub(crate) use trampoline::TrampolineKind;
 
-use crate::error::CompileError;
+use crate::error::{CompileError, Place};
 use crate::module::{self, ModuleInfo};
 use crate::types::{FuncType, ValType};
 use crate::vm::Layout;
+use cranelift_codegen::ir::Type;
 use function::{Compiled, Compiler};
 use rayon::prelude::*;
 
-/// Whether functions of both types are called in the same way.
-pub(crate) fn same_signature(one: &FuncType, other: &FuncType) -> bool {
-    let same = |one: &[ValType], other: &[ValType]| {
-        one.len() == other.len()
-            && one.iter().zip(other).all(|(one, other)| function::machine_type(*one) == function::machine_type(*other))
-    };
-    same(one.params(), other.params()) && same(one.results(), other.results())
+/// How functions of a type are called: equal for types that machine code does not tell apart.
+pub(crate) fn shape(ty: &FuncType) -> (Vec<Type>, Vec<Type>) {
+    let all = |types: &[ValType]| types.iter().map(|ty| function::machine_type(*ty)).collect();
+    (all(ty.params()), all(ty.results()))
 }
 
 /// The code by which functions of a type are entered, and by which host functions of it are called.
 pub(crate) fn bridge(ty: &FuncType, target: &Target) -> Result<[Vec<u8>; 2], CompileError> {
-    Ok(trampoline::pair(ty, target)?.map(|compiled| compiled.code))
+    Ok(room::with_room(|| trampoline::pair(ty, target))?.map(|compiled| compiled.code))
 }
 
 /// A compiled module.
@@ -54,6 +53,11 @@ pub(crate) struct Compilation {
 
 /// Compiles a module.
 pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
+    room::with_threads(|| compile_here(bytes, target))
+}
+
+fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
+    too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let layout = Layout::new(&info);
     let functions = bodies
@@ -66,6 +70,19 @@ pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, Comp
     // The first error by position, whichever thread was the first to meet one.
     let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
     let trampolines = trampoline::all(&info, target)?;
-    let text = Text::link(&info, functions, trampolines);
+    let code: usize = functions.iter().map(|compiled| compiled.code.len().next_multiple_of(16)).sum();
+    // Calls reach two gigabytes; trampolines are small beside what is left below that.
+    too_large(code, 0x7000_0000, "the module's code")?;
+    let text = Text::link(&info, &functions, &trampolines);
     Ok(Compilation { info, text })
+}
+
+fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {
+    match bytes <= most {
+        true => Ok(()),
+        false => {
+            let what = format!("{what} has {bytes} bytes, and {most} are the most");
+            Err(CompileError::TooLarge { what, place: Place::default() })
+        }
+    }
 }

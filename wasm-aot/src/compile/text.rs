@@ -65,15 +65,15 @@ pub(crate) struct Text {
 
 impl Text {
     /// Puts functions and trampolines one behind the other and connects them.
-    pub(super) fn link(info: &ModuleInfo, functions: Vec<Compiled>, trampolines: Vec<Trampoline>) -> Self {
+    pub(super) fn link(info: &ModuleInfo, functions: &[Compiled], trampolines: &[Trampoline]) -> Self {
         let mut text = Self::default();
         let mut calls = Vec::new();
-        for compiled in &functions {
+        for compiled in functions {
             let range = text.append(compiled);
             calls.extend(compiled.calls.iter().map(|call| (range.start + call.at, call.target)));
             text.functions.push(range);
         }
-        for trampoline in &trampolines {
+        for trampoline in trampolines {
             let range = text.append(&trampoline.compiled);
             text.trampolines.push((trampoline.kind, range));
         }

@@ -22,7 +22,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Which trampoline. Types are the module's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,11 +44,12 @@ pub(crate) struct Trampoline {
 /// Those that a module needs: into everything that the host may get hold of, and out to everything it imports.
 pub(super) fn all(info: &ModuleInfo, target: &Target) -> Result<Vec<Trampoline>, CompileError> {
     let mut kinds = Vec::new();
-    let entered: BTreeSet<u32> =
-        info.referenced.iter().copied().chain(info.start).map(|index| canonical(info, info.functions[index as usize])).collect();
+    let canonical = canonical(info);
+    let of = |index: u32| canonical[info.functions[index as usize] as usize];
+    let entered: BTreeSet<u32> = info.referenced.iter().copied().chain(info.start).map(of).collect();
     kinds.extend(entered.into_iter().map(TrampolineKind::Enter));
     let imports = info.imports.iter().filter(|import| import.space == Space::Func);
-    let left: BTreeSet<u32> = imports.map(|import| canonical(info, info.functions[import.index as usize])).collect();
+    let left: BTreeSet<u32> = imports.map(|import| of(import.index)).collect();
     kinds.extend(left.into_iter().map(TrampolineKind::Leave));
     kinds.push(TrampolineKind::Throw);
     kinds
@@ -64,10 +65,10 @@ pub(super) fn all(info: &ModuleInfo, target: &Target) -> Result<Vec<Trampoline>,
         .collect()
 }
 
-/// The first type that is represented in the same way.
-fn canonical(info: &ModuleInfo, ty: u32) -> u32 {
-    let same = |known: &FuncType| super::same_signature(known, &info.types[ty as usize]);
-    info.types.iter().position(same).expect("the type itself at the latest") as u32
+/// For each type, the first that is represented in the same way.
+fn canonical(info: &ModuleInfo) -> Vec<u32> {
+    let mut first = HashMap::new();
+    info.types.iter().zip(0..).map(|(ty, index)| *first.entry(super::shape(ty)).or_insert(index)).collect()
 }
 
 /// Both trampolines of a type, for functions that no module declares.

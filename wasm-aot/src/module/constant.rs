@@ -7,7 +7,7 @@ use wasmparser::Operator;
 
 /// One operator of a constant expression, in postfix order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum ConstOp {
+pub(crate) enum ConstOp {
     /// A constant of 32 bits.
     I32(i32),
     /// A constant of 64 bits.

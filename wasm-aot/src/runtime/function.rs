@@ -7,7 +7,7 @@
 
 use super::activation::{self, Entry, Failure};
 use super::handle::Extern;
-use super::heap::{self, ExnRef};
+use super::heap::ExnRef;
 use super::instance::{Instance, InstanceData};
 use super::store::{AsContextMut, StoreContextMut, StoreCore, StoreId};
 use super::value::Val;
@@ -31,7 +31,9 @@ unsafe impl Send for Func {}
 // SAFETY: as above.
 unsafe impl Sync for Func {}
 
-type Call = dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync;
+/// What a host function does with what machine code passes.
+pub(crate) type Call =
+    dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync;
 
 /// A function of the host's, as machine code sees it: the head is known to trampolines.
 #[repr(C)]
@@ -101,9 +103,7 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     let host = unsafe { &*function };
     // SAFETY: (1) the store outlives its functions; (2) machine code of it waits for us, so that nobody else uses it.
     let store = unsafe { &mut *host.store };
-    if store.heap.is_full() {
-        heap::collect(store);
-    }
+    store.make_room();
     let (params, results) = (host.ty.params().len(), host.ty.results().len());
     // SAFETY: (1) the trampoline's frame has room for the parameters and for the results.
     let args = unsafe { std::slice::from_raw_parts(values, params) }.to_vec();
@@ -170,7 +170,7 @@ impl Func {
     /// A function of the host's, whose type follows from the closure's.
     pub fn wrap<T: 'static, P, R>(mut store: impl AsContextMut<Data = T>, body: impl super::typed::IntoFunc<T, P, R>) -> Self {
         let (ty, raw) = body.into_raw();
-        Self::host(store.as_context_mut().core(), ty, raw)
+        Self::host(store.as_context_mut().core(), ty, raw.0)
     }
 
     pub(crate) fn host(store: &mut StoreCore, ty: FuncType, body: std::sync::Arc<Call>) -> Self {
@@ -190,9 +190,7 @@ impl Func {
         if args.len() != ty.params().len() {
             return Err(Error::Type(format!("the function takes {} arguments, not {}", ty.params().len(), args.len())));
         }
-        if core.heap.is_full() {
-            heap::collect(core);
-        }
+        core.make_room();
         let mut values = vec![0u128; ty.params().len().max(ty.results().len())];
         for ((raw, value), ty) in values.iter_mut().zip(args).zip(ty.params()) {
             *raw = value.clone().into_raw(*ty, core)?;

@@ -201,6 +201,7 @@ impl Table {
     pub fn new(mut store: impl AsContextMut, ty: TableType, item: Val) -> Result<Self, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
+        core.make_room();
         let item = item.into_raw(ValType::Ref(ty.element), core)? as usize;
         let limit = core.limits().table;
         // SAFETY: (1) no place is given.
@@ -234,6 +235,7 @@ impl Table {
         let mut context = store.as_context_mut();
         let core = context.core();
         let ty = self.data(core)?.ty.element;
+        core.make_room();
         let raw = item.into_raw(ValType::Ref(ty), core)? as usize;
         self.data(core)?.set(index, raw).ok_or_else(|| Error::Resource(format!("the table has no element {index}")))
     }
@@ -243,6 +245,7 @@ impl Table {
         let mut context = store.as_context_mut();
         let core = context.core();
         let ty = self.data(core)?.ty.element;
+        core.make_room();
         let (raw, limit) = (item.into_raw(ValType::Ref(ty), core)? as usize, core.limits().table);
         let refused = || Error::Resource(format!("the table cannot grow by {count} elements"));
         self.data(core)?.grow(count, raw, limit).ok_or_else(refused)
@@ -254,6 +257,7 @@ impl Global {
     pub fn new(mut store: impl AsContextMut, ty: GlobalType, value: Val) -> Result<Self, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
+        core.make_room();
         let mut own = Box::new(value.into_raw(ty.content, core)?);
         core.globals.push(GlobalData { ty, value: &raw mut *own, _own: Some(own) });
         Ok(Self { index: core.globals.len() - 1, store: core.id })
@@ -283,6 +287,7 @@ impl Global {
         if !ty.mutable {
             return Err(Error::Type("the global never changes".into()));
         }
+        core.make_room();
         let raw = value.into_raw(ty.content, core)?;
         // SAFETY: (1) a global's value lives as long as the store.
         unsafe { self.data(core)?.value.write(raw) };

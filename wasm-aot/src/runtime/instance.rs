@@ -11,7 +11,7 @@ use super::handle::{Extern, Global, Memory, Table, Tag};
 use super::linear::{Linear, Style};
 use super::module::{Module, ModuleInner};
 use super::store::{AsContextMut, GlobalData, StoreCore, StoreId, TagData};
-use crate::error::Error;
+use crate::error::{Error, Printable};
 use crate::module::{ConstOp, Elements as Items, Mode, Space};
 use crate::trap::Trap;
 use crate::types::ExternType;
@@ -78,8 +78,11 @@ impl Instance {
     }
 
     fn data(&self, core: &StoreCore) -> Option<&InstanceData> {
-        // SAFETY: (1) of this store, which owns it.
-        (self.store == core.id).then(|| unsafe { self.data.as_ref() })
+        match self.store == core.id {
+            // SAFETY: (1) of this store, which owns it.
+            true => Some(unsafe { self.data.as_ref() }),
+            false => None,
+        }
     }
 
     /// What it exports under a name.
@@ -134,6 +137,12 @@ impl Instance {
 }
 
 fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern]) -> Result<(), Error> {
+    let defined = &module.info.memories[module.info.imported.memories as usize..];
+    if module.reservations && !core.engine.has_reservations() && defined.iter().any(|memory| !memory.wide) {
+        return Err(Error::Link(
+            "the module was compiled for memories with reservations, and the store's engine makes none".into(),
+        ));
+    }
     for (import, given) in module.info.imports.iter().zip(imports) {
         let wanted = module.extern_type(import.space, import.index);
         let found = given.ty_in(core)?;
@@ -143,9 +152,20 @@ fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern])
             _ => None,
         };
         if !satisfies(&found, &wanted) || given.type_number(core)? != number {
-            let (from, name) = (&import.module, &import.name);
+            let (from, name) = (Printable(&import.module), Printable(&import.name));
             return Err(Error::Link(format!(
                 "incompatible import type: \"{from}\" \"{name}\" has to be {wanted}, and is {found}"
+            )));
+        }
+        // Machine code that checks no access would leave a memory of another engine's making.
+        if let (Extern::Memory(memory), ExternType::Memory(ty)) = (given, &wanted)
+            && module.reservations
+            && !ty.wide
+            && !core.memories[memory.index].is_reserved()
+        {
+            let (from, name) = (Printable(&import.module), Printable(&import.name));
+            return Err(Error::Link(format!(
+                "\"{from}\" \"{name}\" is a memory without a reservation, and the module was compiled for one that has it"
             )));
         }
     }

@@ -104,7 +104,12 @@ const AGAIN: Duration = Duration::from_millis(2);
 
 fn watch(wait: Wait) {
     static STARTED: AtomicBool = AtomicBool::new(false);
-    WATCH.waiting.lock().push(wait);
+    {
+        let mut waiting = WATCH.waiting.lock();
+        // Who sets deadlines again and again leaves no trace of those that are past caring.
+        waiting.retain(|other| !other.is_replaced_by(&wait));
+        waiting.push(wait);
+    }
     WATCH.changed.notify_one();
     if !STARTED.swap(true, SeqCst) && std::thread::Builder::new().name("wasm-deadlines".into()).spawn(serve).is_err() {
         STARTED.store(false, SeqCst);
@@ -125,6 +130,11 @@ fn serve() {
 }
 
 impl Wait {
+    /// Whether nobody needs this one once `new` is there.
+    fn is_replaced_by(&self, new: &Self) -> bool {
+        self.who.strong_count() == 0 || self.is_deadline && new.is_deadline && self.who.ptr_eq(&new.who)
+    }
+
     /// Asks, and tells whether to come back.
     fn is_still_due(&mut self, now: Instant) -> bool {
         let Some(interruption) = self.who.upgrade() else { return false };

@@ -162,6 +162,15 @@ impl Linear {
         unsafe { ((*self.definition).base, (*self.definition).len.load(Relaxed)) }
     }
 
+    /// Whether it has the reservation that code relies on which checks no access.
+    pub(crate) fn is_reserved(&self) -> bool {
+        let reserved = match &self.backing {
+            Backing::Own { space, .. } => space.reserved,
+            Backing::Shared(memory) => memory.inner.space.lock().reserved,
+        };
+        reserved >= RESERVATION
+    }
+
     /// How many pages it has.
     pub(crate) fn pages(&self) -> u64 {
         self.extent().1 as u64 / WASM_PAGE

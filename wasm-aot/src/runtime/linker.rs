@@ -7,14 +7,14 @@ use super::module::Module;
 use super::store::AsContextMut;
 use super::value::Val;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, Printable};
 use crate::types::FuncType;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// How a host function comes into a store.
-type Make = Arc<dyn Fn(&mut dyn FnMut(FuncType, super::typed::RawFunc) -> Func) -> Func + Send + Sync + 'static>;
+type Make = Arc<dyn Fn(&mut dyn FnMut(FuncType, Arc<super::function::Call>) -> Func) -> Func + Send + Sync + 'static>;
 
 enum Item<T> {
     /// Something of one store.
@@ -75,7 +75,7 @@ impl<T: 'static> Linker<T> {
         body: impl super::typed::IntoFunc<T, P, R>,
     ) -> Result<&mut Self, Error> {
         let (ty, raw) = body.into_raw();
-        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw)));
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw.0)));
         self.insert(module, name, Item::Host(make, std::marker::PhantomData))
     }
 
@@ -120,7 +120,8 @@ impl<T: 'static> Linker<T> {
                 Some(item) => found.push(item),
                 None => {
                     let separator = if missing.is_empty() { "" } else { ", " };
-                    let _ = write!(missing, "{separator}\"{}\" \"{}\" ({})", import.module, import.name, import.ty);
+                    let (module, name) = (Printable(import.module), Printable(import.name));
+                    let _ = write!(missing, "{separator}\"{module}\" \"{name}\" ({})", import.ty);
                 }
             }
         }

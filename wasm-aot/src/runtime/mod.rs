@@ -35,6 +35,7 @@ pub use linker::Linker;
 pub(crate) use module::binary;
 pub use module::{ExportType, ImportType, Module};
 pub(crate) use source::debug_information;
+pub(crate) use stack::left as stack_left;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;

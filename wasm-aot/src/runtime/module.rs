@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use crate::artifact::{self, Array};
-use crate::compile::{self, TrampolineKind};
+use crate::compile::{self, Compilation, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error};
 use crate::module::{ModuleInfo, Space};
@@ -10,6 +10,7 @@ use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
 use crate::vm::Layout;
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A compiled module. Copies are cheap and share everything.
@@ -23,6 +24,8 @@ pub(crate) struct ModuleInner {
     pub(crate) info: ModuleInfo,
     pub(crate) layout: Layout,
     pub(crate) code: Code,
+    /// Whether its code relies on the reservations of memories.
+    pub(crate) reservations: bool,
     /// The module as it was given: segments of data are copied from it.
     pub(crate) bytes: Array<u8>,
     /// The number of each type.
@@ -56,15 +59,20 @@ impl Module {
     /// Compiles a module, which may be binary or text.
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
-        let compilation = compile::compile(&bytes, engine.target())?;
-        Self::assemble(compilation.info, Code::new(compilation.text)?, Array::Owned(bytes.into_owned()))
+        Self::compiled(engine, compile::compile(&bytes, engine.target())?, bytes.into_owned())
     }
 
-    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Array<u8>) -> Result<Self, Error> {
+    /// What was compiled just now.
+    pub(crate) fn compiled(engine: &Engine, compilation: Compilation, bytes: Vec<u8>) -> Result<Self, Error> {
+        let code = Code::new(compilation.text)?;
+        Self::assemble(compilation.info, code, Array::Owned(bytes), engine.has_reservations())
+    }
+
+    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Array<u8>, reservations: bool) -> Result<Self, Error> {
         let types = registry::register(&info);
         let layout = Layout::new(&info);
         let (enter, leave) = trampolines(&info, &code);
-        Ok(Self { inner: Arc::new(ModuleInner { info, layout, code, bytes, types, enter, leave }) })
+        Ok(Self { inner: Arc::new(ModuleInner { info, layout, code, reservations, bytes, types, enter, leave }) })
     }
 
     /// Compiles a module to the contents of a file that [`from_file`](Self::from_file) loads.
@@ -122,24 +130,33 @@ pub(crate) fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     if bytes.starts_with(b"\0asm") {
         return Ok(Cow::Borrowed(bytes));
     }
-    wat::parse_bytes(bytes).map_err(|error| CompileError::Text(error.to_string()))
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return Err(CompileError::Text("neither a module, which begins with \\0asm, nor the text of one".into()));
+    };
+    let located = |error: wast::Error| {
+        let (line, column) = error.span().linecol_in(text);
+        CompileError::Text(format!("line {}, column {}: {}", line + 1, column + 1, error.message()))
+    };
+    let buffer = wast::parser::ParseBuffer::new(text).map_err(located)?;
+    let mut module = wast::parser::parse::<wast::Wat<'_>>(&buffer).map_err(located)?;
+    module.encode().map(Cow::Owned).map_err(located)
 }
 
 /// For each type, the offsets of its trampolines.
 fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<u32>>) {
     let mut enter = vec![None; info.types.len()];
     let mut leave = vec![None; info.types.len()];
+    let (mut entries, mut exits) = (HashMap::new(), HashMap::new());
     for (kind, range) in &code.tables.trampolines {
-        let (offsets, ty) = match kind {
-            TrampolineKind::Enter(ty) => (&mut enter, *ty),
-            TrampolineKind::Leave(ty) => (&mut leave, *ty),
+        match kind {
+            TrampolineKind::Enter(ty) => entries.insert(compile::shape(&info.types[*ty as usize]), range.start),
+            TrampolineKind::Leave(ty) => exits.insert(compile::shape(&info.types[*ty as usize]), range.start),
             TrampolineKind::Throw => continue,
         };
-        for (index, other) in info.types.iter().enumerate() {
-            if compile::same_signature(other, &info.types[ty as usize]) {
-                offsets[index] = Some(range.start);
-            }
-        }
+    }
+    for (index, ty) in info.types.iter().enumerate() {
+        let shape = compile::shape(ty);
+        (enter[index], leave[index]) = (entries.get(&shape).copied(), exits.get(&shape).copied());
     }
     (enter, leave)
 }

@@ -18,17 +18,27 @@ thread_local! {
 /// The lowest address for frames of machine code if they may take `size` bytes from here on: less if the thread's stack ends before.
 #[inline(never)]
 pub(crate) fn limit(size: usize) -> usize {
+    let here = here();
+    let end = lowest().map_or(0, |lowest| lowest + RESERVE);
+    here.saturating_sub(size).max(end)
+}
+
+/// How many bytes of this thread's stack are left.
+pub(crate) fn left() -> usize {
+    lowest().map_or(0, |lowest| here().saturating_sub(lowest))
+}
+
+#[inline(never)]
+fn here() -> usize {
     let here = 0u8;
-    let here = &raw const here as usize;
-    let lowest = match LOWEST.get() {
-        0 => {
-            let lowest = lowest_address().unwrap_or(here.saturating_sub(size));
-            LOWEST.set(lowest);
-            lowest
-        }
-        known => known,
-    };
-    here.saturating_sub(size).max(lowest + RESERVE)
+    &raw const here as usize
+}
+
+fn lowest() -> Option<usize> {
+    if LOWEST.get() == 0 {
+        LOWEST.set(lowest_address()?);
+    }
+    Some(LOWEST.get())
 }
 
 fn lowest_address() -> Option<usize> {

@@ -73,11 +73,13 @@ pub(crate) struct StoreCore {
     limits: Limits,
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
+    #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) instances: Vec<Box<InstanceData>>,
     pub(crate) memories: Vec<Linear>,
     pub(crate) tables: Vec<Elements>,
     pub(crate) globals: Vec<GlobalData>,
     pub(crate) tags: Vec<TagData>,
+    #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) hosts: Vec<Box<HostFunction>>,
     pub(crate) heap: Heap,
     /// Where functions of a type are entered.
@@ -116,6 +118,13 @@ impl StoreCore {
 
     pub(crate) fn cell(&self) -> &StoreCell {
         &self.cell
+    }
+
+    /// Frees objects that nobody holds, if it is time to: called before values come in from the host, which make new ones.
+    pub(crate) fn make_room(&mut self) {
+        if self.heap.is_full() {
+            super::heap::collect(self);
+        }
     }
 
     /// The frame that called the host last, and where in its code.
@@ -242,9 +251,9 @@ impl<T> Store<T> {
         self.parts.core.limits = limits;
     }
 
-    /// Has code of this store trap when `time` is over, or never.
+    /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is never.
     pub fn set_deadline(&mut self, time: Option<Duration>) {
-        self.parts.core.interruption.set_deadline(time.map(|time| Instant::now() + time));
+        self.parts.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
     /// What stops code of this store from another thread.

@@ -179,6 +179,7 @@ impl<P: Params, R: Results> TypedFunc<P, R> {
     pub fn call(&self, mut store: impl AsContextMut, params: P) -> Result<R, Error> {
         let mut context = store.as_context_mut();
         let core = context.core();
+        core.make_room();
         let mut values = [0u128; MOST];
         params.store(&mut values, &mut StoreAccess(core))?;
         // SAFETY: (1) the type was compared when `self` was made; (2) there is room for the most results.
@@ -209,8 +210,6 @@ impl<R: Results> HostResult for Result<R, Error> {
     }
 }
 
-type Raw = Arc<dyn Fn(&mut StoreCore, Option<NonNull<InstanceData>>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync>;
-
 /// Closures that can be host functions. With or without a [`Caller`] in front.
 pub trait IntoFunc<T, P, R> {
     #[doc(hidden)]
@@ -219,7 +218,14 @@ pub trait IntoFunc<T, P, R> {
 
 /// A host function without its type.
 #[doc(hidden)]
-pub type RawFunc = Raw;
+#[derive(Clone)]
+pub struct RawFunc(pub(crate) Arc<super::function::Call>);
+
+impl std::fmt::Debug for RawFunc {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RawFunc").finish_non_exhaustive()
+    }
+}
 
 macro_rules! closures {
     ($(($($ty:ident),*))*) => {
@@ -235,7 +241,7 @@ macro_rules! closures {
                         let ($($ty,)*) = <($($ty,)*) as Params>::load(args, &StoreAccess(store));
                         self($($ty),*).outcome()?.store(results, &mut StoreAccess(store))
                     };
-                    (FuncType::new(<($($ty,)*) as Params>::types(), O::Values::types()), Arc::new(raw))
+                    (FuncType::new(<($($ty,)*) as Params>::types(), O::Values::types()), RawFunc(Arc::new(raw)))
                 }
             }
 
@@ -253,7 +259,7 @@ macro_rules! closures {
                         let caller = Caller::new(context, caller.map(Instance::from_data));
                         self(caller, $($ty),*).outcome()?.store(results, &mut StoreAccess(store))
                     };
-                    (FuncType::new(<($($ty,)*) as Params>::types(), O::Values::types()), Arc::new(raw))
+                    (FuncType::new(<($($ty,)*) as Params>::types(), O::Values::types()), RawFunc(Arc::new(raw)))
                 }
             }
         )*

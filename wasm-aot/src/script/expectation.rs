@@ -1,6 +1,6 @@
 //! What a script expects, beside what was found.
 
-use crate::{Error, Store, Val};
+use crate::{Error, Val};
 use wast::WastRet;
 use wast::core::{AbstractHeapType, HeapType, NanPattern, V128Pattern, WastRetCore};
 use wast::token::{F32, F64};
@@ -14,27 +14,27 @@ pub(super) fn described(found: &Result<Vec<Val>, Error>) -> String {
 }
 
 /// Whether a call trapped with the message that is expected.
-pub(super) fn trapped(found: Result<Vec<Val>, Error>, message: &str) -> Result<(), String> {
+pub(super) fn trapped(found: &Result<Vec<Val>, Error>, message: &str) -> Result<(), String> {
     let told = found.as_ref().err().and_then(Error::trap).map(|trap| trap.to_string());
     match told {
         // Scripts abbreviate, and say more than an engine knows ("uninitialized element 2").
         Some(told) if message.starts_with(&told) || told.starts_with(message) => Ok(()),
-        _ => Err(format!("expected the trap \"{message}\", found {}", described(&found))),
+        _ => Err(format!("expected the trap \"{message}\", found {}", described(found))),
     }
 }
 
-pub(super) fn check_all(store: &mut Store<()>, found: &[Val], expected: &[WastRet<'_>]) -> Result<(), String> {
+pub(super) fn check_all(found: &[Val], expected: &[WastRet<'_>]) -> Result<(), String> {
     let fits = found.len() == expected.len()
         && found.iter().zip(expected).all(|(found, expected)| match expected {
-            WastRet::Core(expected) => check(store, found, expected),
+            WastRet::Core(expected) => check(found, expected),
             _ => false,
         });
     if fits { Ok(()) } else { Err(format!("expected {expected:?}, found {found:x?}")) }
 }
 
-fn check(store: &mut Store<()>, found: &Val, expected: &WastRetCore<'_>) -> bool {
+fn check(found: &Val, expected: &WastRetCore<'_>) -> bool {
     match (found, expected) {
-        (_, WastRetCore::Either(choices)) => choices.iter().any(|choice| check(store, found, choice)),
+        (_, WastRetCore::Either(choices)) => choices.iter().any(|choice| check(found, choice)),
         (Val::I32(found), WastRetCore::I32(expected)) => found == expected,
         (Val::I64(found), WastRetCore::I64(expected)) => found == expected,
         (Val::F32(found), WastRetCore::F32(expected)) => check_f32(*found, expected),

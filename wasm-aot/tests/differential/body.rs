@@ -337,7 +337,7 @@ mod interpreter {
             let body = move |_: wasmi::Caller<'_, ()>, args: &[Val], results: &mut [Val]| {
                 for (result, ty) in results.iter_mut().zip(of.results()) {
                     let given = of.params().iter().position(|param| param == ty).map(|at| args[at].clone());
-                    *result = given.unwrap_or_else(|| Val::default(*ty));
+                    *result = given.unwrap_or_else(|| Val::default_for_ty(*ty));
                 }
                 Ok(())
             };
@@ -398,10 +398,10 @@ mod interpreter {
                     ValType::F32 => Val::F32(wasmi::F32::from_bits(*bits as u32)),
                     ValType::F64 => Val::F64(wasmi::F64::from_bits(*bits as u64)),
                     ValType::V128 => Val::V128(wasmi::V128::from(*bits)),
-                    other => Val::default(*other),
+                    other => Val::default_for_ty(*other),
                 })
                 .collect();
-            let mut results: Vec<Val> = ty.results().iter().map(|ty| Val::default(*ty)).collect();
+            let mut results: Vec<Val> = ty.results().iter().map(|ty| Val::default_for_ty(*ty)).collect();
             match function.call(&mut self.store, &args, &mut results) {
                 Ok(()) => Outcome::Values(results.iter().map(bits).collect()),
                 Err(error) => outcome(&error),
