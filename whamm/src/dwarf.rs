@@ -1,5 +1,12 @@
-//! Source places of a program's instructions, from its debug information.
+//! Debug information: source places of a program's instructions, and what becomes of it when instructions move.
+//!
+//! Addresses count from the beginning of the code section. Lengths and offsets are converted by both of their ends, because what is put
+//! between instructions stretches them.
 
+use gimli::write::{
+    Address, AttributeValue, ConvertError, ConvertLineRow, ConvertUnit, ConvertUnitEntry, Dwarf, EndianVec, Location,
+    LocationList, Range, RangeList, Sections, UnitEntryId,
+};
 use gimli::{EndianSlice, LittleEndian};
 use std::collections::HashMap;
 use wasmparser::{Parser, Payload};
@@ -65,7 +72,151 @@ impl Lines {
     }
 }
 
-/// Custom sections as they are afterwards: debug information with the addresses that instructions have now.
-pub fn moved(customs: &[(String, Vec<u8>)], _place: &dyn Fn(u64) -> Option<u64>) -> Vec<(String, Vec<u8>)> {
-    customs.to_vec()
+/// Where an address went: the first byte of an instruction, and the byte behind one.
+pub trait Moves {
+    /// Where what begins at an address begins now.
+    fn begin(&self, address: u64) -> Option<u64>;
+    /// Where what ends at an address ends now.
+    fn end(&self, address: u64) -> Option<u64>;
+}
+
+/// Custom sections as they are afterwards: debug information says where instructions are now. What cannot be converted is left out, so
+/// that nothing wrong is said.
+pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Vec<(String, Vec<u8>)> {
+    let is_debug = |name: &str| name.starts_with(".debug_");
+    let mut list: Vec<_> = customs.iter().filter(|c| !is_debug(&c.0)).cloned().collect();
+    if customs.iter().any(|c| is_debug(&c.0)) {
+        list.extend(converted(customs, moves).unwrap_or_default());
+    }
+    list
+}
+
+type Reader<'a> = EndianSlice<'a, LittleEndian>;
+
+fn converted(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Result<Vec<(String, Vec<u8>)>, ConvertError> {
+    let load = |id: gimli::SectionId| {
+        let data = customs.iter().find(|c| c.0 == id.name()).map_or(&[][..], |c| &c.1);
+        Ok::<_, gimli::Error>(EndianSlice::new(data, LittleEndian))
+    };
+    let from = gimli::Dwarf::load(load)?;
+    let mut to = Dwarf::new();
+    let mut conversion = to.convert(&from)?;
+    while let Some((mut unit, root)) = conversion.read_unit()? {
+        lines(&mut unit, moves)?;
+        attributes(&mut unit, None, &root, moves)?;
+        let mut entry = root;
+        while let Some(id) = unit.read_entry(&mut entry)? {
+            if id.is_some() {
+                let id = unit.add_entry(id, &entry);
+                attributes(&mut unit, Some(id), &entry, moves)?;
+            }
+        }
+    }
+    let mut sections = Sections::new(EndianVec::new(LittleEndian));
+    to.write(&mut sections).map_err(|_| ConvertError::InvalidAttributeValue)?;
+    let mut list = Vec::new();
+    let collected: Result<(), gimli::write::Error> = sections.for_each(|id, data| {
+        if !data.slice().is_empty() {
+            list.push((id.name().to_string(), data.slice().to_vec()));
+        }
+        Ok(())
+    });
+    collected.map_err(|_| ConvertError::InvalidAttributeValue)?;
+    Ok(list)
+}
+
+fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<(), ConvertError> {
+    let Some(mut program) = unit.read_line_program(None, None)? else { return Ok(()) };
+    let (mut old, mut new) = (0, 0);
+    // What was left out by the linker keeps its impossible address, and is left out here too.
+    let mut gone = false;
+    while let Some(row) = program.read_row()? {
+        match row {
+            ConvertLineRow::SetAddress(address) => {
+                let begin = moves.begin(address);
+                gone = begin.is_none() || address == 0;
+                (old, new) = (address, begin.unwrap_or(0));
+                if !gone {
+                    program.begin_sequence(Some(Address::Constant(new)));
+                }
+            }
+            ConvertLineRow::Row(mut row) if !gone => {
+                if let Some(now) = moves.begin(old + row.address_offset).and_then(|n| n.checked_sub(new)) {
+                    row.address_offset = now;
+                    program.generate_row(row);
+                }
+            }
+            ConvertLineRow::EndSequence(offset) if !gone => {
+                let now = moves.end(old + offset).and_then(|n| n.checked_sub(new)).unwrap_or(offset);
+                program.end_sequence(now);
+            }
+            _ => {}
+        }
+    }
+    let (program, files) = program.program();
+    unit.set_line_program(program, files);
+    Ok(())
+}
+
+/// The attributes of an entry, or of the root.
+fn attributes<'a>(
+    unit: &mut ConvertUnit<'_, Reader<'a>>,
+    id: Option<UnitEntryId>,
+    entry: &ConvertUnitEntry<'_, Reader<'a>>,
+    moves: &dyn Moves,
+) -> Result<(), ConvertError> {
+    let id = id.unwrap_or_else(|| unit.unit.root());
+    let low = match entry.attr_value(gimli::DW_AT_low_pc) {
+        Some(gimli::AttributeValue::Addr(low)) => Some(low),
+        _ => None,
+    };
+    let address = |n: u64| Some(Address::Constant(moves.begin(n).unwrap_or(0)));
+    for attr in entry.attrs() {
+        if attr.name() == gimli::DW_AT_GNU_locviews {
+            continue;
+        }
+        let value = match (attr.name(), attr.udata_value(), low) {
+            (gimli::DW_AT_high_pc, Some(len), Some(low)) => {
+                let begin = moves.begin(low).unwrap_or(0);
+                AttributeValue::Udata(moves.end(low + len).unwrap_or(begin).saturating_sub(begin))
+            }
+            _ => match lists(unit, entry, attr, moves)? {
+                Some(value) => value,
+                None => unit.convert_attribute_value(entry.read_unit, attr, &address)?,
+            },
+        };
+        unit.unit.get_mut(id).set(attr.name(), value);
+    }
+    Ok(())
+}
+
+/// Lists of ranges and of locations: written anew, with both ends of each part counted from zero.
+fn lists<'a>(
+    unit: &mut ConvertUnit<'_, Reader<'a>>,
+    entry: &ConvertUnitEntry<'_, Reader<'a>>,
+    attr: &gimli::Attribute<Reader<'a>>,
+    moves: &dyn Moves,
+) -> Result<Option<AttributeValue>, ConvertError> {
+    let from = entry.read_unit;
+    let ends = |begin: u64, end: u64| Some((moves.begin(begin)?, moves.end(end)?)).filter(|(begin, end)| begin < end);
+    if attr.name() == gimli::DW_AT_ranges {
+        let Some(mut ranges) = from.attr_ranges(attr.value())? else { return Ok(None) };
+        let mut list = vec![Range::BaseAddress { address: Address::Constant(0) }];
+        while let Some(range) = ranges.next()? {
+            if let Some((begin, end)) = ends(range.begin, range.end) {
+                list.push(Range::OffsetPair { begin, end });
+            }
+        }
+        return Ok(Some(AttributeValue::RangeListRef(unit.unit.ranges.add(RangeList(list)))));
+    }
+    let Some(mut locations) = from.attr_locations(attr.value())? else { return Ok(None) };
+    let mut list = vec![Location::BaseAddress { address: Address::Constant(0) }];
+    let address = |n: u64| Some(Address::Constant(moves.begin(n).unwrap_or(0)));
+    while let Some(location) = locations.next()? {
+        if let Some((begin, end)) = ends(location.range.begin, location.range.end) {
+            let data = unit.convert_expression(from, location.data, &address)?;
+            list.push(Location::OffsetPair { begin, end, data });
+        }
+    }
+    Ok(Some(AttributeValue::LocationListRef(unit.unit.locations.add(LocationList(list)))))
 }

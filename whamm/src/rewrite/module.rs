@@ -3,6 +3,7 @@
 use super::rows::Source;
 use super::{Destination, Rewriter, WASI, function};
 use crate::diagnostic::{Diagnostics, Kind};
+use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
 use crate::emit::locals::Locals;
 use crate::emit::support::{Outlet, val};
@@ -440,7 +441,7 @@ impl<'a> Rewriter<'a> {
         }
         module.section(code).section(&s.data);
         let places = Places::new(self, code.len(), offsets, moved);
-        for (name, data) in crate::dwarf::moved(&s.customs, &|address| places.find(address)) {
+        for (name, data) in crate::dwarf::moved(&s.customs, &places) {
             module.section(&CustomSection { name: name.into(), data: data.into() });
         }
         module.section(&self.names(s.names.as_deref()));
@@ -568,10 +569,15 @@ impl Places {
         }
         Self(all)
     }
+}
 
-    /// Where an address went: that of the instruction itself, or of the beginning of the function that it is in front of.
-    fn find(&self, address: u64) -> Option<u64> {
-        let at = self.0.partition_point(|p| p.0 < address);
-        self.0.get(at).map(|p| p.1)
+impl Moves for Places {
+    fn begin(&self, address: u64) -> Option<u64> {
+        self.0.get(self.0.partition_point(|p| p.0 < address)).map(|p| p.1)
+    }
+
+    fn end(&self, address: u64) -> Option<u64> {
+        let (old, new) = *self.0.get(self.0.partition_point(|p| p.0 < address).checked_sub(1)?)?;
+        Some(new + (address - old))
     }
 }
