@@ -20,8 +20,11 @@ use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 use wordpatch::Ticks;
+
+#[cfg(test)]
+mod model;
 
 /// What was spent on switching, for the account in the report.
 #[derive(Debug)]
@@ -186,12 +189,13 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
 /// The first event of a site has said that it is its function's: from here on it is switched with it. Usable in a signal handler.
 ///
 /// Whoever carries a mode out at this moment changes the function's custody and then looks whether the site is verified; we say that it
-/// is, and then look at the custody. All four are sequentially consistent, so that one of the two sees the other: else the site
-/// could stay in the mode before, off where its function is on.
+/// is, look at the custody, switch, and look again. That last look comes behind a fence, and custody is changed by a locked
+/// instruction: so one of the two sees the other, and the later store is that of the later mode. Else the site could stay in the
+/// mode before, off where its function is on, as the model shows.
 pub(crate) fn verify(id: Id, site: &Site) {
     let function = id.function();
     site.cell().hold(u64::from(id.record()));
-    site.verified.store(true, SeqCst);
+    site.verified.store(true, Release);
     loop {
         let (state, term, rest) = (function.custody.state(), function.custody.term(), function.rest.load(Acquire));
         let is_enter = site.kind == Kind::Enter;
@@ -203,7 +207,8 @@ pub(crate) fn verify(id: Id, site: &Site) {
         if site.is_ours() && switch_site(site, stub).is_err() {
             ACCOUNT.failures.fetch_add(1, Relaxed);
         }
-        // Whoever has changed the function meanwhile may have passed this site before it was verified.
+        // Whoever has changed the function meanwhile may have passed this site before it was verified, or have stored before us.
+        fence(SeqCst);
         if (function.custody.state(), function.custody.term(), function.rest.load(Acquire)) == (state, term, rest) {
             break;
         }
