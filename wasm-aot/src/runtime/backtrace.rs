@@ -27,10 +27,10 @@ pub(crate) unsafe fn walk(store: &StoreCore, mut frame: usize, mut visit: impl F
     }
 }
 
-/// A trap as it is reported.
+/// A trap as it is reported, when the store is again where it was before the activation that has trapped.
 pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
     let mut frames = describe(store, &fault.frames, true);
-    frames.extend(outside(store));
+    frames.extend(here(store).frames);
     Error::Trap(TrapReport { trap: fault.trap, backtrace: Backtrace { frames } })
 }
 

@@ -1,0 +1,406 @@
+//! Hosts that panic, fail, nest, interrupt and end things in any order.
+
+use super::{instance, one_line, quick, trap, try_instance};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
+use std::time::Duration;
+use wasm_aot::{
+    AsContextMut, Caller, Engine, Error, ExternRef, Func, Instance, Limits, Linker, Memory, MemoryType, Module, SharedMemory,
+    Store, Trap,
+};
+
+/// An instance that imports one function of the host's as `"host" "f"`.
+fn with_host(store: &mut Store<()>, host: Func, text: &str) -> Instance {
+    let mut linker = Linker::new(store.engine());
+    linker.define("host", "f", host).expect("a new name");
+    let module = Module::new(store.engine(), text).expect("a module");
+    linker.instantiate(store, &module).expect("an instance")
+}
+
+const CALLS: &str = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
+    (func (export \"run\") (param i32) (result i32) (i32.add (call $f (local.get 0)) (i32.const 1)))
+    (func (export \"trap\") (param i32) (result i32) unreachable)
+    (func $deep (export \"deep\") (param i32) (result i32) (i32.add (i32.const 1) (call $deep (local.get 0)))))";
+
+#[test]
+fn a_panic_of_the_host_goes_through_and_leaves_the_store_in_order() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, |value: i32| if value == 0 { panic!("the host's own") } else { value });
+    let instance = with_host(&mut store, host, CALLS);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    for _ in 0..3 {
+        let panic = catch_unwind(AssertUnwindSafe(|| run.call(&mut store, 0))).expect_err("a panic");
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the host's own"));
+        assert_eq!(run.call(&mut store, 5).expect("a result"), 6);
+    }
+}
+
+#[test]
+fn a_failure_of_the_host_comes_out_as_it_was() {
+    #[derive(Debug, thiserror::Error)]
+    #[error("number {0}")]
+    struct Numbered(i32);
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, |value: i32| Err::<i32, _>(Error::host(Numbered(value))));
+    let instance = with_host(&mut store, host, CALLS);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    let Error::Host(error) = run.call(&mut store, 17).expect_err("a failure") else { panic!("another kind") };
+    assert_eq!(error.downcast_ref::<Numbered>().expect("the same").0, 17);
+}
+
+/// A host function that calls an export of its caller.
+fn back(name: &'static str) -> impl Fn(Caller<'_, ()>, i32) -> Result<i32, Error> + Send + Sync {
+    move |mut caller, value| {
+        let inner = caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
+        let inner = inner.typed::<i32, i32>(&mut caller)?;
+        inner.call(&mut caller, value)
+    }
+}
+
+#[test]
+fn traps_go_through_hosts_in_between_and_name_every_frame() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, back("trap"));
+    let instance = with_host(&mut store, host, CALLS);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    for _ in 0..3 {
+        let Error::Trap(report) = run.call(&mut store, 0).expect_err("a trap") else { panic!("another kind") };
+        assert_eq!(report.trap, Trap::Unreachable);
+        let functions: Vec<u32> = report.backtrace.frames.iter().map(|frame| frame.function).collect();
+        assert_eq!(functions, [2, 1]);
+    }
+}
+
+#[test]
+fn hosts_may_swallow_traps_of_what_they_call() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, value: i32| {
+        let name = if value == 0 { "trap" } else { "deep" };
+        let inner = caller.get_export(name).and_then(wasm_aot::Extern::into_func).expect("exported");
+        match inner.call(&mut caller, &[wasm_aot::Val::I32(0)]) {
+            Err(error) => error.trap().map_or(0, |trap| if trap == Trap::StackOverflow { 200 } else { 100 }),
+            Ok(_) => 0,
+        }
+    });
+    let instance = with_host(&mut store, host, CALLS);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    for _ in 0..20 {
+        assert_eq!(run.call(&mut store, 0).expect("a result"), 101);
+        assert_eq!(run.call(&mut store, 1).expect("a result"), 201);
+    }
+}
+
+#[test]
+fn recursion_through_the_host_ends_as_a_trap() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, back("run"));
+    let instance = with_host(&mut store, host, CALLS);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    for _ in 0..3 {
+        assert_eq!(trap(run.call(&mut store, 0)), Trap::StackOverflow);
+    }
+}
+
+#[test]
+fn exceptions_go_through_hosts_to_whoever_catches() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, back("throw"));
+    let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32))) (tag $e (param i32))
+        (func (export \"throw\") (param i32) (result i32) (throw $e (local.get 0)))
+        (func (export \"run\") (param i32) (result i32)
+            (block $caught (result i32) (try_table (result i32) (catch $e $caught) (call $f (local.get 0))) (return))
+            (i32.mul (i32.const 2)))
+        (func (export \"leave\") (param i32) (result i32) (call $f (local.get 0))))";
+    let instance = with_host(&mut store, host, text);
+    let run = instance.get_typed_func::<i32, i32>(&mut store, "run").expect("exported");
+    let leave = instance.get_typed_func::<i32, i32>(&mut store, "leave").expect("exported");
+    for _ in 0..3 {
+        assert_eq!(run.call(&mut store, 21).expect("caught"), 42);
+        let Error::Exception(report) = leave.call(&mut store, 9).expect_err("nobody catches") else { panic!("another kind") };
+        let exception = report.exception.expect("an exception");
+        assert_eq!(exception.values(&mut store).expect("of this store")[0].i32(), Some(9));
+        let mut other = Store::new(&quick(), ());
+        one_line(&exception.values(&mut other).expect_err("of another store"));
+    }
+}
+
+#[test]
+fn what_belongs_to_another_store_is_refused() {
+    let engine = quick();
+    let (mut one, mut other) = (Store::new(&engine, ()), Store::new(&engine, ()));
+    let text = "(module (func (export \"f\") (param funcref)) (memory (export \"m\") 1) (table (export \"t\") 1 funcref))";
+    let here = instance(&mut one, text);
+    let there = instance(&mut other, text);
+    let (function, foreign) =
+        (here.get_func(&mut one, "f").expect("exported"), there.get_func(&mut other, "f").expect("exported"));
+    one_line(&function.call(&mut one, &[foreign.into()]).expect_err("a foreign argument"));
+    one_line(&foreign.call(&mut one, &[wasm_aot::Val::FuncRef(None)]).expect_err("a foreign function"));
+    one_line(&here.get_memory(&mut one, "m").expect("exported").size(&mut other).expect_err("a foreign memory"));
+    one_line(&here.get_table(&mut one, "t").expect("exported").set(&mut one, 0, foreign.into()).expect_err("a foreign element"));
+    assert!(here.get_func(&mut other, "f").is_none());
+    let module = Module::new(&engine, "(module (import \"a\" \"f\" (func (param funcref))))").expect("a module");
+    one_line(&Instance::new(&mut one, &module, &[foreign.into()]).expect_err("a foreign import"));
+    one_line(&Instance::new(&mut one, &module, &[]).expect_err("too few imports"));
+}
+
+#[test]
+fn stores_modules_and_what_they_gave_end_in_any_order() {
+    let engine = quick();
+    let text = "(module (tag $e) (func (export \"f\") (param externref) (result externref) (local.get 0)) (func (export \"t\") (throw $e)))";
+    let module = Module::new(&engine, text).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let linker: Linker<()> = Linker::new(&engine);
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    drop((linker, engine, module));
+    let function = instance.get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f").expect("exported");
+    let given = ExternRef::new(String::from("kept"));
+    let got = function.call(&mut store, Some(given.clone())).expect("a result").expect("not null");
+    let thrower = instance.get_func(&mut store, "t").expect("exported");
+    let error = thrower.call(&mut store, &[]).expect_err("an exception");
+    let handle = store.interrupt_handle();
+    drop(store);
+    assert!(got.same(&given) && got.data().downcast_ref::<String>().expect("a text") == "kept");
+    handle.interrupt();
+    drop((error, got, given));
+}
+
+#[test]
+fn many_threads_with_a_store_each_share_a_module() {
+    let engine = Engine::default();
+    let text = "(module (func $fib (export \"fib\") (param i32) (result i32)
+        (if (result i32) (i32.lt_u (local.get 0) (i32.const 2)) (then (local.get 0))
+            (else (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1))) (call $fib (i32.sub (local.get 0) (i32.const 2)))))))
+        (func (export \"trap\") (drop (i32.div_u (i32.const 1) (i32.const 0)))))";
+    let module = Module::new(&engine, text).expect("a module");
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            let (engine, module) = (&engine, &module);
+            scope.spawn(move || {
+                for _ in 0..20 {
+                    let mut store = Store::new(engine, ());
+                    let instance = Linker::new(engine).instantiate(&mut store, module).expect("an instance");
+                    let fib = instance.get_typed_func::<i32, i32>(&mut store, "fib").expect("exported");
+                    assert_eq!(fib.call(&mut store, 15).expect("a result"), 610);
+                    let traps = instance.get_typed_func::<(), ()>(&mut store, "trap").expect("exported");
+                    assert_eq!(trap(traps.call(&mut store, ())), Trap::IntegerDivideByZero);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn threads_count_together_in_a_shared_memory_and_wake_each_other() {
+    let engine = Engine::default();
+    let text = "(module (import \"a\" \"m\" (memory 1 2 shared))
+        (func (export \"count\") (param i32) (loop $l (drop (i32.atomic.rmw.add (i32.const 0) (i32.const 1)))
+            (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
+        (func (export \"wait\") (result i32) (memory.atomic.wait32 (i32.const 8) (i32.const 0) (i64.const -1)))
+        (func (export \"wake\") (result i32) (i32.atomic.store (i32.const 8) (i32.const 1)) (memory.atomic.notify (i32.const 8) (i32.const -1)))
+        (func (export \"sum\") (result i32) (i32.atomic.load (i32.const 0))))";
+    let module = Module::new(&engine, text).expect("a module");
+    let memory = SharedMemory::new(MemoryType { minimum: 1, maximum: Some(2), wide: false, shared: true }).expect("a memory");
+    let own = || {
+        let mut store = Store::new(&engine, ());
+        let shared = Memory::shared(&mut store, &memory);
+        let instance = Instance::new(&mut store, &module, &[shared.into()]).expect("an instance");
+        (store, instance)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let (mut store, instance) = own();
+                let count = instance.get_typed_func::<i32, ()>(&mut store, "count").expect("exported");
+                count.call(&mut store, 10_000).expect("counted");
+                let wait = instance.get_typed_func::<(), i32>(&mut store, "wait").expect("exported");
+                assert!(matches!(wait.call(&mut store, ()).expect("woken"), 0 | 1));
+            });
+        }
+        let (mut store, instance) = own();
+        let sum = instance.get_typed_func::<(), i32>(&mut store, "sum").expect("exported");
+        while sum.call(&mut store, ()).expect("a sum") < 40_000 {
+            std::thread::yield_now();
+        }
+        let wake = instance.get_typed_func::<(), i32>(&mut store, "wake").expect("exported");
+        assert!(wake.call(&mut store, ()).expect("a number") <= 4);
+    });
+    let (mut store, instance) = own();
+    let sum = instance.get_typed_func::<(), i32>(&mut store, "sum").expect("exported");
+    assert_eq!(sum.call(&mut store, ()).expect("a sum"), 40_000);
+}
+
+#[test]
+fn a_handle_interrupts_code_host_calls_nested_code_and_waits() {
+    let engine = quick();
+    let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32))) (memory 1 1 shared)
+        (func (export \"loop\") (param i32) (result i32) (loop $l (br $l)) unreachable)
+        (func (export \"host\") (param i32) (result i32) (loop $l (drop (call $f (local.get 0))) (br $l)) unreachable)
+        (func (export \"wait\") (param i32) (result i32) (memory.atomic.wait32 (i32.const 0) (i32.const 0) (i64.const -1))))";
+    for (export, argument) in [("loop", 0), ("host", 0), ("host", 1), ("wait", 0)] {
+        let mut store = Store::new(&engine, ());
+        let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
+            if nested == 0 {
+                std::thread::sleep(Duration::from_millis(5));
+                return Ok(0);
+            }
+            let inner = caller.get_export("loop").and_then(wasm_aot::Extern::into_func).expect("exported");
+            inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, 0)
+        });
+        let instance = with_host(&mut store, host, text);
+        let run = instance.get_typed_func::<i32, i32>(&mut store, export).expect("exported");
+        let handle = store.interrupt_handle();
+        let interrupter = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            handle.interrupt();
+        });
+        assert_eq!(trap(run.call(&mut store, argument)), Trap::Interrupted, "{export} {argument}");
+        interrupter.join().expect("it ends");
+        store.set_deadline(Some(Duration::from_millis(20)));
+        assert_eq!(trap(run.call(&mut store, argument)), Trap::Interrupted, "{export} {argument}");
+    }
+}
+
+#[test]
+fn deadlines_that_no_clock_reaches_are_none() {
+    let mut store = Store::new(&quick(), ());
+    let instance = instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 3)))");
+    let function = instance.get_typed_func::<(), i32>(&mut store, "f").expect("exported");
+    for time in [Some(Duration::MAX), Some(Duration::from_secs(u64::MAX / 4)), None] {
+        store.set_deadline(time);
+        assert_eq!(function.call(&mut store, ()).expect("a result"), 3);
+    }
+}
+
+#[test]
+fn deep_recursion_is_a_trap_on_stacks_of_every_size() {
+    let engine = Engine::default();
+    let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
+        (func $deep (export \"deep\") (param i32) (result i32) (drop (call $f (i32.const 0))) (i32.add (i32.const 1) (call $deep (local.get 0))))
+        (func $large (export \"large\") (param i32) (result i32) (local v128 v128 v128 v128)
+            (local.set 1 (i32x4.splat (local.get 0))) (local.set 2 (i32x4.splat (call $large (local.get 0))))
+            (i32x4.extract_lane 0 (i32x4.add (local.get 1) (local.get 2)))))";
+    for kilobytes in [64, 128, 160, 256, 512, 2048, 16384] {
+        let engine = engine.clone();
+        let thread = std::thread::Builder::new().stack_size(kilobytes << 10).spawn(move || {
+            let mut store = Store::new(&engine, ());
+            let host = Func::wrap(&mut store, |value: i32| value);
+            let instance = with_host(&mut store, host, text);
+            for name in ["deep", "large", "deep"] {
+                let function = instance.get_typed_func::<i32, i32>(&mut store, name).expect("exported");
+                assert_eq!(trap(function.call(&mut store, 0)), Trap::StackOverflow, "{name} in {kilobytes} kB");
+            }
+            store.set_limits(Limits { stack: usize::MAX, ..Limits::default() });
+            let function = instance.get_typed_func::<i32, i32>(&mut store, "deep").expect("exported");
+            assert_eq!(trap(function.call(&mut store, 0)), Trap::StackOverflow, "no limit but the stack's own");
+        });
+        thread.expect("a thread").join().expect("no crash");
+    }
+}
+
+#[test]
+fn host_functions_at_the_end_of_the_stack_can_still_work() {
+    let mut store = Store::new(&quick(), ());
+    let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
+        (func $deep (export \"deep\") (param i32) (result i32) (i32.add (call $f (local.get 0)) (call $deep (i32.add (local.get 0) (i32.const 1))))))";
+    // Each is of a type that no module has brought along, so that a trampoline is compiled.
+    let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, depth: i32| -> Result<i32, Error> {
+        if depth % 1_000 == 0 {
+            let params = (0..depth / 1_000).map(|_| wasm_aot::ValType::F64);
+            let ty = wasm_aot::FuncType::new(params, [wasm_aot::ValType::F64, wasm_aot::ValType::F32]);
+            let function = Func::new(&mut caller, ty.clone(), |_, _, _| Ok(()));
+            let args: Vec<_> = ty.params().iter().map(|_| wasm_aot::Val::F64(0)).collect();
+            function.call(&mut caller, &args)?;
+        }
+        Ok(0)
+    });
+    let instance = with_host(&mut store, host, text);
+    let deep = instance.get_typed_func::<i32, i32>(&mut store, "deep").expect("exported");
+    assert_eq!(trap(deep.call(&mut store, 0)), Trap::StackOverflow);
+}
+
+/// Memory of this process that is in use, in bytes.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("our own process");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
+}
+
+#[test]
+fn exceptions_that_nobody_holds_take_no_memory() {
+    let mut store = Store::new(&Engine::default(), ());
+    let text = "(module (tag $e (param i64 i64 i64 i64))
+        (func (export \"throw\") (param i32) (result i64) (local i64)
+            (loop $l
+                (block $caught (result i64 i64 i64 i64)
+                    (try_table (catch $e $caught) (throw $e (i64.const 1) (i64.const 2) (i64.const 3) (i64.extend_i32_u (local.get 0))))
+                    unreachable)
+                (local.set 1 (i64.add (local.get 1))) (drop) (drop) (drop)
+                (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get 1)))";
+    let instance = instance(&mut store, text);
+    let throw = instance.get_typed_func::<i32, i64>(&mut store, "throw").expect("exported");
+    let sum = |count: i64| count * (count + 1) / 2;
+    assert_eq!(throw.call(&mut store, 50_000).expect("caught"), sum(50_000));
+    let before = resident();
+    assert_eq!(throw.call(&mut store, 1_000_000).expect("caught"), sum(1_000_000));
+    // A million of them would be a hundred megabytes; other tests run meanwhile.
+    let most = if std::env::var_os("RUST_TEST_THREADS").is_some() { 8 << 20 } else { 96 << 20 };
+    assert!(resident() < before + most, "{} kB more", (resident() - before) >> 10);
+}
+
+/// Counts those that live.
+struct Counted(Arc<AtomicI64>);
+
+impl Counted {
+    fn new(living: &Arc<AtomicI64>) -> ExternRef {
+        living.fetch_add(1, SeqCst);
+        ExternRef::new(Self(Arc::clone(living)))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+#[test]
+fn values_of_the_host_live_while_they_are_held_and_not_longer() {
+    let mut store = Store::new(&quick(), ());
+    let text = "(module (global $g (export \"g\") (mut externref) (ref.null extern)) (table $t (export \"t\") 3 externref)
+        (func (export \"f\") (param externref) (result externref) (local.get 0))
+        (func (export \"keep\") (param i32 externref) (table.set $t (local.get 0) (local.get 1)))
+        (func (export \"kept\") (param i32) (result externref) (table.get $t (local.get 0))))";
+    let instance = instance(&mut store, text);
+    let living = Arc::new(AtomicI64::new(0));
+    let keep = instance.get_typed_func::<(i32, Option<ExternRef>), ()>(&mut store, "keep").expect("exported");
+    let kept = instance.get_typed_func::<i32, Option<ExternRef>>(&mut store, "kept").expect("exported");
+    let pass = instance.get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f").expect("exported");
+    let (global, table) =
+        (instance.get_global(&mut store, "g").expect("exported"), instance.get_table(&mut store, "t").expect("exported"));
+    let held = Counted::new(&living);
+    keep.call(&mut store, (1, Some(held.clone()))).expect("kept");
+    for _ in 0..60_000 {
+        let value = Counted::new(&living);
+        assert!(pass.call(&mut store, Some(value.clone())).expect("a result").expect("not null").same(&value));
+    }
+    for _ in 0..30_000 {
+        global.set(&mut store, Counted::new(&living).into()).expect("it may change");
+        table.set(&mut store, 2, Counted::new(&living).into()).expect("inside");
+    }
+    let now = living.load(SeqCst);
+    assert!(now < 25_000, "{now} values live of which nobody holds more than three");
+    assert!(kept.call(&mut store, 1).expect("a result").expect("not null").same(&held));
+    drop((store, held));
+    assert_eq!(living.load(SeqCst), 0);
+}
+
+#[test]
+fn what_runs_out_of_stack_while_instantiated_is_a_trap() {
+    let mut store = Store::new(&quick(), ());
+    assert_eq!(trap(try_instance(&mut store, "(module (func $f (call $f)) (start $f))")), Trap::StackOverflow);
+    // A store is of use after that.
+    let instance = instance(&mut store, "(module (func (export \"f\") (result i32) (i32.const 1)))");
+    let function = instance.get_typed_func::<(), i32>(store.as_context_mut(), "f").expect("exported");
+    assert_eq!(function.call(&mut store, ()).expect("a result"), 1);
+}
