@@ -82,6 +82,12 @@ pub enum CompileError {
 }
 
 impl CompileError {
+    /// What is wrong with a text, and where, in one line.
+    pub(crate) fn text(error: &wast::Error, text: &str) -> Self {
+        let (line, column) = error.span().linecol_in(text);
+        Self::Text(format!("line {}, column {}: {}", line + 1, column + 1, error.message()))
+    }
+
     pub(crate) fn unsupported(what: impl Into<String>, place: Place) -> Self {
         Self::Unsupported { what: what.into(), place }
     }

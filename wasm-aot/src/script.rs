@@ -43,7 +43,7 @@ pub fn run(engine: &Engine, text: &str) -> Result<Outcome, Error> {
 }
 
 fn parsed<R>(text: &str, take: impl FnOnce(Wast<'_>) -> R) -> Result<R, Error> {
-    let text_error = |error: wast::Error| Error::Compile(crate::CompileError::Text(error.to_string()));
+    let text_error = |error: wast::Error| Error::Compile(crate::CompileError::text(&error, text));
     let mut lexer = wast::lexer::Lexer::new(text);
     // Scripts test how text with confusable characters is read.
     lexer.allow_confusing_unicode(true);

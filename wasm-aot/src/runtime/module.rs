@@ -133,10 +133,7 @@ pub(crate) fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(CompileError::Text("neither a module, which begins with \\0asm, nor the text of one".into()));
     };
-    let located = |error: wast::Error| {
-        let (line, column) = error.span().linecol_in(text);
-        CompileError::Text(format!("line {}, column {}: {}", line + 1, column + 1, error.message()))
-    };
+    let located = |error: wast::Error| CompileError::text(&error, text);
     let buffer = wast::parser::ParseBuffer::new(text).map_err(located)?;
     let mut module = wast::parser::parse::<wast::Wat<'_>>(&buffer).map_err(located)?;
     module.encode().map(Cow::Owned).map_err(located)

@@ -45,6 +45,11 @@ trait Subject {
     fn state(&mut self) -> Vec<(String, u128)>;
 }
 
+/// A module in an engine, or how it ended before it was one.
+type Start = std::result::Result<Box<dyn Subject>, Outcome>;
+/// Exported functions, and the bits of their arguments.
+type Plan = Vec<(String, Vec<u128>)>;
+
 /// Makes a module, runs it everywhere, and compares; tells whether an interpreter took part.
 ///
 /// # Panics
@@ -57,7 +62,7 @@ pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) ->
     }
     let bytes = module.to_bytes();
     let Some(plan) = plan(&engines[0].1, &bytes, u)? else { return Ok(false) };
-    let mut subjects: Vec<(&str, std::result::Result<Box<dyn Subject>, Outcome>)> = Vec::new();
+    let mut subjects: Vec<(&str, Start)> = Vec::new();
     if with_oracle && let Some(interpreted) = interpreter::instantiate(&bytes) {
         subjects.push(("wasmi", interpreted));
     }
@@ -69,7 +74,7 @@ pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) ->
     Ok(is_interpreted)
 }
 
-fn run(bytes: &[u8], plan: &[(String, Vec<u128>)], subjects: Vec<(&str, std::result::Result<Box<dyn Subject>, Outcome>)>) {
+fn run(bytes: &[u8], plan: &[(String, Vec<u128>)], subjects: Vec<(&str, Start)>) {
     let mut live = Vec::new();
     let mut ends = Vec::new();
     for (name, subject) in subjects {
@@ -155,7 +160,7 @@ fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Conf
 }
 
 /// Which functions are called with what; none if the module is none that our engine has.
-fn plan(engine: &Engine, bytes: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Vec<(String, Vec<u128>)>>> {
+fn plan(engine: &Engine, bytes: &[u8], u: &mut Unstructured<'_>) -> Result<Option<Plan>> {
     let module = match Module::new(engine, bytes) {
         Ok(module) => module,
         Err(Error::Compile(wasm_aot::CompileError::Unsupported { .. } | wasm_aot::CompileError::TooLarge { .. })) => {
@@ -205,7 +210,7 @@ mod compiled {
         instance: Instance,
     }
 
-    pub(super) fn instantiate(engine: &Engine, bytes: &[u8]) -> std::result::Result<Box<dyn Subject>, Outcome> {
+    pub(super) fn instantiate(engine: &Engine, bytes: &[u8]) -> Start {
         let module = Module::new(engine, bytes).expect("compiled by the first engine");
         let mut store = Store::new(engine, ());
         store.set_deadline(Some(PATIENCE));
@@ -313,7 +318,7 @@ mod compiled {
 
 /// The interpreter.
 mod interpreter {
-    use super::{Outcome, Subject, digest};
+    use super::{Outcome, Start, Subject, digest};
     use wasmi::{Extern, Instance, Linker, Module, Nullable, Ref, Store, TrapCode, Val, ValType};
 
     struct Interpreted {
@@ -322,7 +327,7 @@ mod interpreter {
     }
 
     /// None if it does not have what the module uses.
-    pub(super) fn instantiate(bytes: &[u8]) -> Option<Result<Box<dyn Subject>, Outcome>> {
+    pub(super) fn instantiate(bytes: &[u8]) -> Option<Start> {
         let mut config = wasmi::Config::default();
         config.wasm_multi_memory(true).wasm_memory64(true).wasm_wide_arithmetic(true).wasm_simd(true).wasm_extended_const(true);
         config.wasm_tail_call(true).wasm_relaxed_simd(false);

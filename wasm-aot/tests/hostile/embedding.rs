@@ -352,7 +352,7 @@ fn exceptions_that_nobody_holds_take_no_memory() {
 struct Counted(Arc<AtomicI64>);
 
 impl Counted {
-    fn new(living: &Arc<AtomicI64>) -> ExternRef {
+    fn one(living: &Arc<AtomicI64>) -> ExternRef {
         living.fetch_add(1, SeqCst);
         ExternRef::new(Self(Arc::clone(living)))
     }
@@ -378,15 +378,15 @@ fn values_of_the_host_live_while_they_are_held_and_not_longer() {
     let pass = instance.get_typed_func::<Option<ExternRef>, Option<ExternRef>>(&mut store, "f").expect("exported");
     let (global, table) =
         (instance.get_global(&mut store, "g").expect("exported"), instance.get_table(&mut store, "t").expect("exported"));
-    let held = Counted::new(&living);
+    let held = Counted::one(&living);
     keep.call(&mut store, (1, Some(held.clone()))).expect("kept");
     for _ in 0..60_000 {
-        let value = Counted::new(&living);
+        let value = Counted::one(&living);
         assert!(pass.call(&mut store, Some(value.clone())).expect("a result").expect("not null").same(&value));
     }
     for _ in 0..30_000 {
-        global.set(&mut store, Counted::new(&living).into()).expect("it may change");
-        table.set(&mut store, 2, Counted::new(&living).into()).expect("inside");
+        global.set(&mut store, Counted::one(&living).into()).expect("it may change");
+        table.set(&mut store, 2, Counted::one(&living).into()).expect("inside");
     }
     let now = living.load(SeqCst);
     assert!(now < 25_000, "{now} values live of which nobody holds more than three");

@@ -1,0 +1,387 @@
+//! The command, from its arguments to its exit code.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+const ADD: &str = "(module (func (export \"add\") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1)))
+    (func (export \"all\") (param i64 f32 f64 v128) (result i64 f32 f64 v128) (local.get 0) (local.get 1) (local.get 2) (local.get 3)))";
+/// Prints `hello` and ends with code 7.
+const HELLO: &str = r#"(module
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (memory (export "memory") 1) (data (i32.const 16) "hello\n")
+    (data (i32.const 0) "\10\00\00\00\06\00\00\00")
+    (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 32))) (call $exit (i32.const 7))))"#;
+const FOREVER: &str = "(module $spin (func $turn (loop $l (br $l))) (func (export \"_start\") (call $turn)))";
+
+/// A folder with the command's cache and files of a test, gone when the test is over.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, contents).expect("a file");
+        path.display().to_string()
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.0.join("cache/fastinst/wasm-aot")
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+        command.env("XDG_CACHE_HOME", self.0.join("cache")).stdin(Stdio::null()).current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().expect("the command starts")
+    }
+
+    /// What it printed, if it went well.
+    fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", errors(&output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What it complained of in one line, and its exit code.
+    fn bad(&self, args: &[&str]) -> (String, i32) {
+        let output = self.run(args);
+        let text = errors(&output);
+        assert!(text.starts_with("wasm-aot: ") && text.lines().count() == 1, "{args:?}: one line: {text}");
+        (text, output.status.code().expect("it exits"))
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        self.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn functions_are_invoked_with_numbers_of_every_type() {
+    let place = Place::new("invoke");
+    let add = place.file("add.wat", ADD);
+    assert_eq!(place.good(&["run", "--invoke", "add", &add, "40", "2"]), "42\n");
+    assert_eq!(place.good(&["run", "--invoke", "add", &add, "--", "-1", "0xffffffff"]), "-2\n");
+    let all = place.good(&["run", "--invoke", "all", &add, "0xffffffffffffffff", "1.5", "-inf", "0x10"]);
+    assert_eq!(all, "-1\n1.5\n-inf\n0x00000000000000000000000000000010\n");
+    for (args, part) in [
+        (["--invoke", "sub", &add, "1", "2"], "there are: add, all"),
+        (["--invoke", "add", &add, "1", "two"], "two: not a value of type i32"),
+        (["--invoke", "add", &add, "1", "99999999999"], "99999999999: not a value"),
+    ] {
+        let (text, code) = place.bad(&[&["run"], &args[..]].concat());
+        assert!(text.contains(part) && text.contains("add.wat") && code == 1, "{code} {text}");
+    }
+    let (text, code) = place.bad(&["run", "--invoke", "add", &add, "1"]);
+    assert!(text.contains("[i32 i32] -> [i32]") && code == 1, "{text}");
+}
+
+#[test]
+fn programs_print_and_exit_as_they_like() {
+    let place = Place::new("exit");
+    let hello = place.file("hello.wat", HELLO);
+    let output = place.run(&["run", &hello]);
+    assert_eq!((output.stdout.as_slice(), output.status.code(), errors(&output)), (&b"hello\n"[..], Some(7), String::new()));
+}
+
+#[test]
+fn traps_and_exceptions_exit_with_134_and_say_where() {
+    let place = Place::new("traps");
+    let traps = place.file("trap.wat", "(module $m (func $inner unreachable) (func (export \"_start\") (call $inner)))");
+    let output = place.run(&["run", &traps]);
+    let text = errors(&output);
+    assert_eq!(output.status.code(), Some(134));
+    assert!(text.contains("trap.wat") && text.contains("unreachable") && text.contains("m!inner"), "{text}");
+    let throws = place.file("throw.wat", "(module (tag $e) (func (export \"_start\") (throw $e)))");
+    let output = place.run(&["run", &throws]);
+    assert!(output.status.code() == Some(134) && errors(&output).contains("uncaught exception"), "{}", errors(&output));
+    let deep = place.file("deep.wat", "(module (func $f (export \"_start\") (call $f)))");
+    let output = place.run(&["run", "--max-stack", "200000", &deep]);
+    assert!(output.status.code() == Some(134) && errors(&output).contains("call stack exhausted"), "{}", errors(&output));
+    let start = place.file("start.wat", "(module (func $boot unreachable) (start $boot))");
+    assert_eq!(place.run(&["run", "--preload", &format!("a={start}"), &traps]).status.code(), Some(134));
+}
+
+#[test]
+fn what_cannot_be_run_is_told_in_one_line() {
+    let place = Place::new("bad");
+    let cases: &[(&str, &[u8], &str)] = &[
+        ("empty.wat", b"(module)", "nothing to run"),
+        ("library.wat", ADD.as_bytes(), "--invoke: add, all"),
+        ("short.wasm", b"\0asm\x01\0", "offset"),
+        ("wrong.wat", b"(module (func $f (result i32)))", "function 0 (f), offset 0x"),
+        ("noise.wasm", &[0x80, 1, 2, 3], "\\0asm"),
+        ("fake.aot", b"\x7fELF and nothing else", "not a compiled module"),
+        (
+            "imports.wat",
+            b"(module (import \"a\" \"b\" (func (param i32))) (func (export \"_start\")))",
+            "\"a\" \"b\" (func [i32] -> [])",
+        ),
+        ("large.wat", b"(module (memory i64 0x1000000000000) (func (export \"_start\")))", "memory"),
+    ];
+    for (name, contents, part) in cases {
+        let path = place.file(name, contents);
+        let (text, code) = place.bad(&["run", &path]);
+        assert!(text.contains(part) && text.contains(name) && code == 1, "{name}: {code} {text}");
+    }
+    let (text, code) = place.bad(&["run", "missing.wasm"]);
+    assert!(text.contains("missing.wasm") && code == 1, "{text}");
+    let add = place.file("add.wat", ADD);
+    for args in [
+        &["run", "--timeout", "soon", &add][..],
+        &["run", "--env", "NO_SUCH_VARIABLE_AT_ALL", &add],
+        &["run", "--preload", "nothing", &add],
+        &["compile", "--without", "magic", &add],
+        &["manual", "nothing"],
+        &["compile", "-o", &add, &add],
+    ] {
+        let (text, code) = place.bad(args);
+        assert_eq!(code, 2, "{args:?}: {text}");
+    }
+    assert_eq!(place.run(&["run"]).status.code(), Some(2));
+}
+
+#[test]
+fn what_is_compiled_runs_is_inspected_and_verified() {
+    let place = Place::new("compile");
+    let add = place.file("add.wat", ADD);
+    place.good(&["compile", &add]);
+    let compiled = place.0.join("add.aot").display().to_string();
+    assert_eq!(place.good(&["run", "--invoke", "add", &compiled, "1", "2"]), "3\n");
+    assert!(place.good(&["verify", &compiled]).contains("is what its module compiles to"));
+    place.good(&["verify", "--module", &add, &compiled]);
+    let other = place.file("other.wat", "(module)");
+    assert_eq!(place.bad(&["verify", "--module", &other, &compiled]).1, 1);
+    for file in [&add, &compiled] {
+        let table = place.good(&["inspect", file]);
+        assert!(table.contains("export      \"add\" func [i32 i32] -> [i32]"), "{table}");
+        let json: serde_json::Value = serde_json::from_str(&place.good(&["inspect", "--json", file])).expect("JSON");
+        assert_eq!(json["functions"].as_array().map(Vec::len), Some(2));
+        let listing = place.good(&["inspect", "--disas", "0", file]);
+        assert!(listing.contains("I32Add") || listing.contains("i32.add"), "{listing}");
+        assert!(listing.contains("ret"), "{listing}");
+    }
+    assert_eq!(place.bad(&["inspect", "--disas", "nothing", &compiled]).1, 1);
+    let mut damaged = fs::read(&compiled).expect("the file");
+    damaged[8200] ^= 1;
+    let damaged = place.file("damaged.aot", damaged);
+    assert!(place.bad(&["run", "--invoke", "add", &damaged, "1", "2"]).0.contains("damaged"));
+    fs::set_permissions(&compiled, PermissionsExt::from_mode(0o777)).expect("our file");
+    assert!(place.bad(&["run", "--invoke", "add", &compiled, "1", "2"]).0.contains("others may write"));
+}
+
+#[test]
+fn scripts_are_counted() {
+    let place = Place::new("wast");
+    let good =
+        place.file("good.wast", format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 3))"));
+    let wrong =
+        place.file("wrong.wast", format!("{ADD} (assert_return (invoke \"add\" (i32.const 1) (i32.const 2)) (i32.const 4))"));
+    assert!(place.good(&["wast", &good]).ends_with("0 failed\n"));
+    let output = place.run(&["wast", &good, &wrong]);
+    assert!(output.status.code() == Some(1) && String::from_utf8_lossy(&output.stdout).ends_with("1 failed\n"));
+    assert!(errors(&output).contains("wrong.wast:"), "{}", errors(&output));
+    let broken = place.file("broken.wast", "(module (func");
+    assert_eq!(place.bad(&["wast", &broken]).1, 1);
+}
+
+#[test]
+fn preloaded_modules_are_imported_by_name() {
+    let place = Place::new("preload");
+    let add = place.file("add.wat", ADD);
+    let text = "(module (import \"math\" \"add\" (func $add (param i32 i32) (result i32)))
+        (func (export \"f\") (result i32) (call $add (i32.const 20) (i32.const 22))))";
+    let user = place.file("user.wat", text);
+    assert_eq!(place.good(&["run", "--preload", &format!("math={add}"), "--invoke", "f", &user]), "42\n");
+}
+
+#[test]
+fn what_runs_too_long_is_stopped_with_134() {
+    let place = Place::new("timeout");
+    let forever = place.file("forever.wat", FOREVER);
+    let output = place.run(&["run", "--timeout", "100ms", &forever]);
+    let text = errors(&output);
+    assert!(output.status.code() == Some(134) && text.contains("its time is over") && text.contains("spin!turn"), "{text}");
+    // A time that never comes is none.
+    let add = place.file("add.wat", ADD);
+    assert_eq!(place.good(&["run", "--timeout", "500000000years", "--invoke", "add", &add, "1", "1"]), "2\n");
+}
+
+#[test]
+fn signals_stop_the_program_and_tell_where_it_was() {
+    let place = Place::new("signals");
+    let forever = place.file("forever.wat", FOREVER);
+    place.run(&["run", "--timeout", "1ms", &forever]);
+    for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
+        let child = place.start(&["run", &forever]);
+        std::thread::sleep(Duration::from_millis(600));
+        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill");
+        assert!(killed.success());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{}", errors(&output));
+        assert!(errors(&output).contains("spin!turn"), "{}", errors(&output));
+    }
+}
+
+#[test]
+fn a_program_is_compiled_once_and_kept() {
+    let place = Place::new("cache");
+    let add = place.file("add.wat", ADD);
+    let count = || fs::read_dir(place.cache()).map_or(0, Iterator::count);
+    place.good(&["run", "--no-cache", "--invoke", "add", &add, "1", "1"]);
+    assert_eq!(count(), 0);
+    for _ in 0..2 {
+        place.good(&["run", "--invoke", "add", &add, "1", "1"]);
+        assert_eq!(count(), 1);
+    }
+    place.good(&["run", "--opt", "none", "--invoke", "add", &add, "1", "1"]);
+    assert_eq!(count(), 2);
+    let children: Vec<Child> =
+        (0..6).map(|i| place.start(&["run", "--no-spectre", "--invoke", "add", &add, "1", &i.to_string()])).collect();
+    for (i, child) in children.into_iter().enumerate() {
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{}\n", i + 1), "{}", errors(&output));
+    }
+    assert_eq!(count(), 3);
+}
+
+#[test]
+fn too_little_address_space_is_told_once_and_accesses_are_checked() {
+    let place = Place::new("space");
+    let text = "(module (memory 1) (func (export \"f\") (param i32) (result i32) (i32.load (local.get 0))))";
+    let module = place.file("load.wat", text);
+    let script = |index: &str| {
+        let line = format!("ulimit -v 3000000; exec \"$0\" run --invoke f {module} {index}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")]).env("XDG_CACHE_HOME", place.0.join("cache"));
+        shell.output().expect("a shell")
+    };
+    let output = script("65532");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{}", errors(&output));
+    assert_eq!(errors(&output).matches("every access is checked instead").count(), 1, "{}", errors(&output));
+    let output = script("65533");
+    assert!(output.status.code() == Some(134) && errors(&output).contains("out of bounds memory access"), "{}", errors(&output));
+}
+
+#[test]
+fn whoever_stops_reading_is_no_reason_to_panic() {
+    let place = Place::new("pipe");
+    let functions: String = (0..4000).map(|i| format!("(func (export \"a rather long name {i}\"))")).collect();
+    let module = place.file("long.wat", format!("(module {functions})"));
+    let line = format!("\"$0\" inspect --opt none {module} | head -n 1; \"$0\" inspect --opt none {module} > /dev/full");
+    let output = Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_wasm-aot")]).output().expect("a shell");
+    let text = errors(&output);
+    assert!(!text.contains("panicked") && text.starts_with("wasm-aot: stdout: "), "{text}");
+}
+
+#[test]
+fn manual_pages_and_completions_are_printed() {
+    let place = Place::new("manual");
+    assert!(place.good(&["manual"]).starts_with(".ie"));
+    assert!(place.good(&["manual", "run"]).contains("preload"));
+    assert!(place.good(&["manual", "--completions", "bash"]).contains("wasm-aot"));
+}
+
+/// Runs lines of a shell with a file system of its own at `mount`, made with `options`; none where that is not allowed.
+fn with_mount(place: &Place, options: &str, lines: &str) -> Option<Output> {
+    let mount = place.0.join("mount");
+    fs::create_dir_all(&mount).expect("a folder");
+    let script = format!("mount -t tmpfs -o {options} tmpfs {0} || exit 99; cd {0}; {lines}", mount.display());
+    let mut shell = Command::new("unshare");
+    shell.args(["-m", "sh", "-c", &script, env!("CARGO_BIN_EXE_wasm-aot")]).env("XDG_CACHE_HOME", mount.join("cache"));
+    let output = shell.stdin(Stdio::null()).output().ok()?;
+    (output.status.code() != Some(99) && !errors(&output).starts_with("unshare:")).then_some(output)
+}
+
+#[test]
+fn folders_without_leave_to_execute_hold_artifacts_and_caches_all_the_same() {
+    let place = Place::new("noexec");
+    let add = place.file("add.wat", ADD);
+    let lines = format!(
+        "\"$0\" compile {add} -o add.aot && \"$0\" run --invoke add add.aot 1 2 && \"$0\" run --invoke add {add} 3 4 && \"$0\" run --invoke add {add} 5 6"
+    );
+    match with_mount(&place, "noexec,mode=700", &lines) {
+        Some(output) => assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n7\n11\n", "{}", errors(&output)),
+        None => println!("SKIPPED: no mounts of our own here"),
+    }
+}
+
+#[test]
+fn folders_that_are_full_or_read_only_hold_no_cache_and_programs_run() {
+    let place = Place::new("full");
+    let add = place.file("add.wat", ADD);
+    let run = format!("\"$0\" run --invoke add {add} 3 4");
+    for (options, before) in [("size=8k,mode=700", ""), ("mode=700", "mkdir cache; mount -o remount,ro . || exit 99;")] {
+        match with_mount(&place, options, &format!("{before} {run}; {run}; \"$0\" compile {add} -o add.aot")) {
+            Some(output) => {
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n7\n");
+                let text = errors(&output);
+                assert!(
+                    output.status.code() == Some(1) && text.starts_with("wasm-aot: add.aot: ") && text.lines().count() == 1,
+                    "{text}"
+                );
+            }
+            None => println!("SKIPPED: no mounts of our own here"),
+        }
+    }
+}
+
+#[test]
+fn programs_see_the_folders_and_variables_they_are_given() {
+    let place = Place::new("world");
+    let text = r#"(module
+        (import "wasi_snapshot_preview1" "environ_sizes_get" (func $sizes (param i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_prestat_get" (func $prestat (param i32 i32) (result i32)))
+        (memory (export "memory") 1)
+        (func (export "variables") (result i32) (drop (call $sizes (i32.const 0) (i32.const 4))) (i32.load (i32.const 0)))
+        (func (export "folder") (result i32) (call $prestat (i32.const 3) (i32.const 0))))"#;
+    let module = place.file("world.wat", text);
+    assert_eq!(place.good(&["run", "--invoke", "variables", &module]), "0\n");
+    assert_eq!(place.good(&["run", "--env", "A=1", "--env", "B=", "--invoke", "variables", &module]), "2\n");
+    assert_eq!(place.good(&["run", "--invoke", "folder", &module]), "8\n");
+    assert_eq!(place.good(&["run", "--dir", ".", "--invoke", "folder", &module]), "0\n");
+    let (text, _) = place.bad(&["run", "--dir", "no/such/folder", "--invoke", "folder", &module]);
+    assert!(text.contains("no/such/folder"), "{text}");
+}
+
+#[test]
+fn input_reaches_the_program() {
+    let place = Place::new("input");
+    let text = r#"(module
+        (import "wasi_snapshot_preview1" "fd_read" (func $read (param i32 i32 i32 i32) (result i32)))
+        (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+        (memory (export "memory") 1) (data (i32.const 0) "\10\00\00\00\40\00\00\00")
+        (func (export "_start")
+            (drop (call $read (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 8)))
+            (i32.store (i32.const 4) (i32.load (i32.const 8)))
+            (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 8)))))"#;
+    let module = place.file("cat.wat", text);
+    let mut child =
+        place.command().args(["run", &module]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(b"through\n").expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.stdout, b"through\n");
+    assert!(Path::new(&module).exists());
+}
