@@ -43,6 +43,13 @@ impl Context {
             _ => String::new(),
         }
     }
+
+    fn event(&self) -> Option<Event> {
+        match self {
+            Self::Probe(site) => Some(site.matched.event),
+            _ => None,
+        }
+    }
 }
 
 /// What a name means.
@@ -118,10 +125,21 @@ impl Checker<'_> {
         found
     }
 
+    /// Variables of frames exist only where a function of the program is active.
+    fn reachable(&mut self, found: Meaning, name: &str, span: Span) -> Option<Meaning> {
+        let active = self.context.event().is_some_and(Event::has_sites);
+        if active || !matches!(found, Meaning::Var(Var::Frame(_), _)) {
+            return Some(found);
+        }
+        let help = "use it in probes that are at places in the program, and hand its value to functions";
+        self.error_help(span, format!("there is no activation here that `{name}` could belong to"), help);
+        None
+    }
+
     /// What a name means; if nothing, says so.
     pub(super) fn resolve(&mut self, name: &str, span: Span) -> Option<Meaning> {
         if let Some(found) = self.meaning(name) {
-            return Some(found);
+            return self.reachable(found, name, span);
         }
         if let Some((old, new)) = FORMER.iter().find(|f| f.0 == name)
             && let Some(found) = self.meaning(new)

@@ -186,6 +186,33 @@ fn counted(probe: &Probe) -> bool {
     matches!(probe.matched.event, Event::Opcode(op) if op.name == "br_table")
 }
 
+/// Where a probe asks for what only the program's debug information says.
+fn asks_lines(probe: &Probe) -> Option<crate::source::Span> {
+    let mut found = None;
+    probe.body.walk(&mut |e| {
+        if matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)) {
+            found = Some(e.span);
+        }
+    });
+    found
+}
+
+/// Frames as an engine keeps them begin with zeros, and nobody sums them up.
+pub(super) fn check_frames(program: &Program, said: &mut Diagnostics) {
+    for variable in &program.frames {
+        let begins = variable.init.as_ref().is_some_and(|e| !matches!(e.kind, ExprKind::Int(0) | ExprKind::Bool(false)));
+        if begins || variable.report {
+            let message = format!("`{}` is a variable of frames that begins with a value or is reported", variable.name);
+            said.push_help(
+                Kind::WeiError,
+                Some(variable.span),
+                message,
+                "the rewriting target can do both: give the program with `-a`",
+            );
+        }
+    }
+}
+
 /// All groups, in the order of scripts; what no engine can do is said.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
@@ -198,6 +225,16 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         if !probe.body.assigned.is_empty() {
             let message = "assigning to what the program computes is not possible in an engine";
             said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target can: give the program with `-a`");
+            continue;
+        }
+        if let Some(span) = asks_lines(probe) {
+            let message = "an engine does not hand over source places";
+            said.push_help(
+                Kind::WeiError,
+                Some(span),
+                message,
+                "the rewriting target knows `file` and `line`: give the program with `-a`",
+            );
             continue;
         }
         let Some(group) = of(probe) else { continue };

@@ -65,6 +65,7 @@ pub fn compile(
     options: &Options,
     said: &mut Diagnostics,
 ) -> Result<Vec<u8>, Diagnostics> {
+    group::check_frames(program, said);
     let groups = group::collect(program, said);
     let extended = !program.frames.is_empty() || groups.iter().any(Group::is_extended);
     let mut maker = Maker::new(program, libraries, options, extended);

@@ -1,0 +1,1 @@
+wasm:opcode:call:before { var s: str = "no end; }

@@ -1,0 +1,109 @@
+//! Bodies for fuzzers; here each runs for a moment.
+
+use arbtest::arbtest;
+use whamm::{Options, Source};
+
+const WORDS: [&str; 60] = [
+    "wasm", ":", "opcode", "call", "before", "{", "}", "(", ")", "/", "*", "|", "var", "report", "unshared", "shared", "frame",
+    "x", "y", "i32", "u8", "str", "map", "<", ">", ",", ";", "=", "+", "-", "==", "&&", "||", "!", "~", "if", "else", "elif",
+    "for", "in", "..", "while", "max", "return", "fn", "->", "1", "0x", "1.5", "\"a\"", "@static", "@init", ".", "[", "]", "as",
+    "?", "arg0", "T", "use",
+];
+
+/// Text of words that scripts have, and of others.
+fn script(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::Result<String> {
+    let mut text = String::new();
+    if u.ratio(1, 2)? {
+        text.push_str("var x: i32; var y: map<i32, u8>; wasm:opcode:i32.*:before { ");
+    }
+    for _ in 0..u.int_in_range(0..=60)? {
+        if u.ratio(1, 40)? {
+            text.push(u.arbitrary()?);
+        } else {
+            text.push_str(u.choose(&WORDS)?);
+        }
+        text.push(' ');
+    }
+    Ok(text)
+}
+
+#[test]
+fn any_text_is_a_script_or_is_told_why_not() {
+    arbtest(|u| {
+        let text = script(u)?;
+        let source = Source::new("fuzz", text);
+        let said = whamm::check_scripts(std::slice::from_ref(&source), &[]);
+        let _ = (said.to_string(), said.to_json());
+        if let Ok(laid_out) = whamm::layout(&source) {
+            let again = whamm::layout(&Source::new("fuzz", laid_out.as_str())).expect("what is laid out can be read");
+            assert_eq!(laid_out, again);
+        }
+        Ok(())
+    })
+    .budget_ms(2000);
+}
+
+#[test]
+fn deep_and_long_scripts_are_refused_or_read() {
+    for text in [
+        "(".repeat(100_000),
+        "!".repeat(100_000),
+        "{".repeat(100_000),
+        "1+".repeat(100_000),
+        "if (x) { ".repeat(50_000),
+        "/*".repeat(50_000),
+        "map<i32,".repeat(50_000),
+    ] {
+        for before in ["wasm:opcode:call:before { var x: i32; x = ", "wasm:opcode:call:before { ", "var x: ", ""] {
+            let said = whamm::check_scripts(&[Source::new("deep", format!("{before}{text}"))], &[]);
+            assert!(said.has_errors() && !said.to_string().is_empty());
+        }
+    }
+    let long = "wasm:opcode:call:before { n = n + 1; }\n".repeat(20_000);
+    assert!(whamm::check_scripts(&[Source::new("long", format!("var n: i32;\n{long}"))], &[]).is_empty());
+}
+
+const SCRIPTS: [&str; 4] = [
+    "report var n: u64; wasm:opcode:*:before { report var c: u32; c++; n += 2; } wasm:block:start { report var b: i32; b++; }",
+    "wasm:opcode:*:after { report var c: u32; c++; } wasm:func:entry { report var c: u32; c++; } wasm:func:exit { report var c: u32; c++; }",
+    "wasm:opcode:*load*|*store*:before / effective_addr > 8 / { report var a: u32; a = effective_addr; } wasm:opcode:br_if|if:before { report var t: u32; if (taken) { t++; } }",
+    "frame var f: i32; wasm:opcode:*:entry { f++; report var m: map<i32, i32>; m[f]++; } wasm:opcode:*:exit { f += 2; } wasm:opcode:br*:at_target { report var t: u32; t++; } \
+     wasm:opcode:drop|select|local.set<T: numeric>(arg0: T):before { report var v: T; v = arg0; }",
+];
+
+#[test]
+fn any_module_is_rewritten_to_a_valid_one() {
+    arbtest(|u| {
+        let mut config: wasm_smith::Config = u.arbitrary()?;
+        config.threads_enabled = false;
+        config.gc_enabled = u.arbitrary()?;
+        config.exceptions_enabled = u.arbitrary()?;
+        config.tail_call_enabled = true;
+        config.custom_page_sizes_enabled = false;
+        config.wide_arithmetic_enabled = false;
+        config.shared_everything_threads_enabled = false;
+        config.max_memories = 2;
+        let module = wasm_smith::Module::new(config, u)?.to_bytes();
+        let script = Source::new("fuzz", *u.choose(&SCRIPTS)?);
+        if let Err(said) = whamm::instrument(&[script], &[], &module, &Options::default()) {
+            let text = said.to_string();
+            assert!(!text.contains("would not be valid"), "{text}");
+        }
+        Ok(())
+    })
+    .budget_ms(4000);
+}
+
+#[test]
+fn any_bytes_are_refused_or_rewritten() {
+    arbtest(|u| {
+        let mut bytes: Vec<u8> = if u.arbitrary()? { b"\0asm\x01\0\0\0".to_vec() } else { vec![] };
+        bytes.extend(u.arbitrary::<Vec<u8>>()?);
+        let script = Source::new("fuzz", SCRIPTS[0]);
+        let _ = whamm::instrument(&[script], &[], &bytes, &Options::default());
+        let library = whamm::LibraryFile { name: "l".into(), module: "l".into(), bytes };
+        let _ = whamm::check_scripts(&[Source::new("fuzz", "use l; wasm:opcode:call:before { l.f(); }")], &[library]);
+        Ok(())
+    })
+    .budget_ms(500);
+}
