@@ -105,9 +105,10 @@ impl Translator<'_> {
     pub(super) fn begin_if(&mut self, ty: BlockType) -> Result<(), CompileError> {
         let ty = self.block_type(ty)?;
         let condition = self.pop();
+        // Before the branch: what gives vectors their common shape belongs to this block.
+        let params = self.peek_many(ty.params().len());
         let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
-        let params = self.peek_many(ty.params().len());
         self.push_frame(Kind::If { otherwise, params }, &ty);
         self.builder.seal_block(then);
         self.builder.seal_block(otherwise);

@@ -62,16 +62,26 @@ pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) ->
     }
     let bytes = module.to_bytes();
     let Some(plan) = plan(&engines[0].1, &bytes, u)? else { return Ok(false) };
+    Ok(run_everywhere(engines, &bytes, &plan, with_oracle))
+}
+
+/// Runs a module everywhere and compares; tells whether an interpreter took part.
+pub(crate) fn run_everywhere(
+    engines: &[(String, Engine)],
+    bytes: &[u8],
+    plan: &[(String, Vec<u128>)],
+    with_oracle: bool,
+) -> bool {
     let mut subjects: Vec<(&str, Start)> = Vec::new();
-    if with_oracle && let Some(interpreted) = interpreter::instantiate(&bytes) {
+    if with_oracle && let Some(interpreted) = interpreter::instantiate(bytes) {
         subjects.push(("wasmi", interpreted));
     }
     let is_interpreted = !subjects.is_empty();
     for (name, engine) in engines {
-        subjects.push((name, compiled::instantiate(engine, &bytes)));
+        subjects.push((name, compiled::instantiate(engine, bytes)));
     }
-    run(&bytes, &plan, subjects);
-    Ok(is_interpreted)
+    run(bytes, plan, subjects);
+    is_interpreted
 }
 
 fn run(bytes: &[u8], plan: &[(String, Vec<u128>)], subjects: Vec<(&str, Start)>) {
