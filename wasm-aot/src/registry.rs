@@ -71,3 +71,57 @@ impl Registry {
         TypeId(first)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::Features;
+    use crate::types::{HeapType, ValType};
+
+    fn ids(text: &str) -> Vec<TypeId> {
+        let bytes = wat::parse_str(text).expect("a module");
+        register(&crate::module::read(&bytes, Features::default()).expect("valid").info)
+    }
+
+    #[test]
+    fn equal_types_of_different_modules_have_one_number() {
+        let one = ids("(module (type (func (param i32))) (type (func (result f64))))");
+        let other = ids("(module (type (func (result f64))) (type (func (param i32))) (type (func (param i32))))");
+        assert_eq!((one[0], one[1]), (other[1], other[0]));
+        assert_eq!(other[1], other[2]);
+        assert_ne!(one[0], one[1]);
+    }
+
+    #[test]
+    fn types_that_refer_to_themselves_are_equal_wherever_they_stand() {
+        let one = ids("(module (type $f (func (param (ref null $f)))))");
+        let other = ids("(module (type (func)) (type (func (result i64))) (type $g (func (param (ref null $g)))))");
+        assert_eq!(one[0], other[2]);
+        let ValType::Ref(reference) = look_up(one[0]).params()[0] else { panic!("a reference") };
+        assert_eq!(reference.heap, HeapType::Concrete(one[0].0));
+    }
+
+    #[test]
+    fn a_type_is_another_in_another_group_or_at_another_position() {
+        let alone = ids("(module (type (func)))");
+        let pair = ids("(module (rec (type (func)) (type (func))))");
+        let three = ids("(module (rec (type (func)) (type (func)) (type (func))))");
+        let all = [&alone[..], &pair[..], &three[..]].concat();
+        assert!(all.iter().enumerate().all(|(i, id)| !all[..i].contains(id)), "{all:?}");
+        assert_eq!(pair, ids("(module (type (func (param i64))) (rec (type (func)) (type (func))))")[1..]);
+    }
+
+    #[test]
+    fn references_to_types_outside_of_a_group_are_compared_by_what_they_refer_to() {
+        let text = |inner: &str| format!("(module (type $i (func {inner})) (type (func (param (ref $i)))))");
+        assert_eq!(ids(&text("(param i32)"))[1], ids(&text("(param i32)"))[1]);
+        assert_ne!(ids(&text("(param i32)"))[1], ids(&text("(param i64)"))[1]);
+    }
+
+    #[test]
+    fn a_type_that_was_looked_up_has_the_number_it_had() {
+        for id in ids("(module (type $a (func (param i32) (result v128))) (type (func (param (ref null $a) externref))))") {
+            assert_eq!(number(&look_up(id)), id);
+        }
+    }
+}

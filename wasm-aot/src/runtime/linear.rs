@@ -269,3 +269,76 @@ impl SharedMemory {
         Some(before)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEMORY: MemoryType = MemoryType { minimum: 1, maximum: None, wide: false, shared: false };
+
+    fn memory(ty: MemoryType, reservations: bool, limit: usize) -> Result<Linear, Error> {
+        // SAFETY: (1) no place is given.
+        unsafe { Linear::new(ty, Style { reservations, limit }, None) }
+    }
+
+    fn bytes_of(memory: &Linear) -> &mut [u8] {
+        let (base, len) = memory.extent();
+        // SAFETY: (1) the memory's bytes, which nobody else looks at in a test.
+        unsafe { std::slice::from_raw_parts_mut(base, len) }
+    }
+
+    #[test]
+    fn growing_keeps_what_was_there_and_adds_zeroes() {
+        for (reservations, wide) in [(true, false), (false, false), (true, true), (false, true)] {
+            let mut memory = memory(MemoryType { wide, ..MEMORY }, reservations, usize::MAX >> 1).expect("a memory");
+            for before in [1, 3, 5, 20, 300] {
+                bytes_of(&memory).fill(7);
+                let more = [(1, 2), (3, 2), (5, 15), (20, 280), (300, 1)].iter().find(|(at, _)| *at == before).expect("listed").1;
+                assert_eq!(memory.grow(more, usize::MAX >> 1), Some(before));
+                let (old, new) = bytes_of(&memory).split_at((before * WASM_PAGE) as usize);
+                assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 0), "{before}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_memory_with_a_reservation_never_moves() {
+        let mut memory = memory(MEMORY, true, usize::MAX >> 1).expect("a memory");
+        assert!(memory.is_reserved());
+        let (base, _) = memory.extent();
+        assert_eq!(memory.grow(999, usize::MAX >> 1), Some(1));
+        assert_eq!(memory.extent(), (base, 1000 * WASM_PAGE as usize));
+    }
+
+    #[test]
+    fn growth_ends_at_the_type_s_maximum_at_the_limit_and_where_addresses_end() {
+        let mut most = memory(MemoryType { maximum: Some(3), ..MEMORY }, false, usize::MAX >> 1).expect("a memory");
+        assert_eq!(
+            (most.grow(3, usize::MAX >> 1), most.grow(2, usize::MAX >> 1), most.grow(1, usize::MAX >> 1)),
+            (None, Some(1), None)
+        );
+        let mut limited = memory(MEMORY, true, 1 << 20).expect("a memory");
+        assert_eq!((limited.grow(16, 1 << 20), limited.grow(15, 1 << 20), limited.pages()), (None, Some(1), 16));
+        let mut narrow = memory(MEMORY, true, usize::MAX >> 1).expect("a memory");
+        assert_eq!((narrow.grow(65536, usize::MAX >> 1), narrow.grow(u64::MAX, usize::MAX >> 1)), (None, None));
+        let mut wide = memory(MemoryType { wide: true, ..MEMORY }, true, usize::MAX >> 1).expect("a memory");
+        assert_eq!((wide.grow(1 << 48, usize::MAX >> 1), wide.grow(0, usize::MAX >> 1)), (None, Some(1)));
+    }
+
+    #[test]
+    fn what_is_larger_than_the_limit_is_not_made() {
+        assert!(memory(MemoryType { minimum: 17, ..MEMORY }, false, 1 << 20).is_err());
+        assert!(memory(MemoryType { minimum: 1 << 48, wide: true, ..MEMORY }, false, usize::MAX >> 1).is_err());
+    }
+
+    #[test]
+    fn whoever_shares_a_memory_sees_it_grow() {
+        let ty = MemoryType { maximum: Some(4), shared: true, ..MEMORY };
+        let shared = SharedMemory::new(ty).expect("a memory");
+        let (mut one, other) = (Linear::of_shared(&shared), Linear::of_shared(&shared));
+        assert_eq!((one.grow(2, usize::MAX), one.grow(2, usize::MAX)), (Some(1), None));
+        assert_eq!((other.pages(), shared.size()), (3, 3));
+        assert_eq!(one.extent(), other.extent());
+        assert!(SharedMemory::new(MemoryType { maximum: None, ..ty }).is_err() && SharedMemory::new(MEMORY).is_err());
+    }
+}

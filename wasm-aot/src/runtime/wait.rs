@@ -85,3 +85,73 @@ pub(crate) fn notify(address: usize, count: u32) -> i32 {
     }
     count as i32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    const FOREVER: i64 = -1;
+
+    /// How many wait at an address.
+    fn waiting(address: usize) -> usize {
+        QUEUES.lock().get(&address).map_or(0, Vec::len)
+    }
+
+    fn until(condition: impl Fn() -> bool) {
+        while !condition() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn what_has_changed_is_not_waited_for() {
+        let interruption = Arc::default();
+        assert_eq!(wait(0x10, || false, FOREVER, &interruption), Ok(1));
+        assert_eq!(waiting(0x10), 0);
+    }
+
+    #[test]
+    fn who_is_not_woken_waits_for_as_long_as_was_said() {
+        let (interruption, begin) = (Arc::default(), Instant::now());
+        assert_eq!(wait(0x20, || true, 30_000_000, &interruption), Ok(2));
+        assert!(begin.elapsed() >= Duration::from_millis(30));
+        assert_eq!((waiting(0x20), notify(0x20, u32::MAX)), (0, 0));
+    }
+
+    #[test]
+    fn those_who_came_first_are_woken_first_and_no_more_than_were_asked_for() {
+        let (tell, hear) = mpsc::channel();
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let tell = tell.clone();
+                scope.spawn(move || {
+                    assert_eq!(wait(0x30, || true, FOREVER, &Arc::default()), Ok(0));
+                    tell.send(number).expect("somebody listens");
+                });
+                until(|| waiting(0x30) == number + 1);
+            }
+            assert_eq!(notify(0x38, 9), 0);
+            assert_eq!(notify(0x30, 1), 1);
+            assert_eq!(hear.recv(), Ok(0));
+            assert_eq!(notify(0x30, 2), 2);
+            let mut next = [hear.recv().expect("told"), hear.recv().expect("told")];
+            next.sort_unstable();
+            assert_eq!((next, notify(0x30, 9)), ([1, 2], 1));
+            assert_eq!(hear.recv(), Ok(3));
+        });
+        assert_eq!(waiting(0x30), 0);
+    }
+
+    #[test]
+    fn a_request_to_stop_ends_a_wait() {
+        let interruption: Arc<Interruption> = Arc::default();
+        let handle = interruption.handle();
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(wait(0x40, || true, FOREVER, &interruption), Err(Trap::Interrupted)));
+            until(|| waiting(0x40) == 1);
+            handle.interrupt();
+        });
+        assert_eq!(waiting(0x40), 0);
+    }
+}

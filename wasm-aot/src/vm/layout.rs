@@ -104,3 +104,73 @@ fn take(next: &mut u32, bytes: u32) -> u32 {
     *next += bytes;
     at
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::Features;
+    use crate::vm::Tag;
+
+    /// Two of everything, imported and defined.
+    const ALL: &str = r#"(module
+        (import "a" "f" (func)) (import "a" "f2" (func (param i32)))
+        (import "a" "t" (table 1 funcref)) (import "a" "m" (memory 1)) (import "a" "g" (global i32)) (import "a" "e" (tag))
+        (import "a" "g2" (global (mut v128)))
+        (type $odd (func (result i64)))
+        (table 2 externref) (table 3 funcref) (memory 1) (memory 1 2 shared) (memory i64 1)
+        (global (mut v128) (v128.const i64x2 0 0)) (global i32 (i32.const 1)) (tag) (tag (param i64))
+        (func (export "x")) (func (export "y")) (func))"#;
+
+    fn info(text: &str) -> ModuleInfo {
+        crate::module::read(&wat::parse_str(text).expect("a module"), Features::default()).expect("valid").info
+    }
+
+    /// Where everything is, how long it is, and how it is aligned.
+    fn places(info: &ModuleInfo) -> Vec<(usize, usize, usize)> {
+        let layout = Layout::new(info);
+        let mut places = vec![(0, FUNCTIONS as usize, 8)];
+        let all = |count: usize| 0..count as u32;
+        places.extend(all(info.imported.functions as usize).map(|i| (layout.function(i) as usize, size_of::<FuncImport>(), 8)));
+        places.extend(all(info.tables.len()).map(|i| match layout.table(i) {
+            (offset, true) => (offset as usize, 8, 8),
+            (offset, false) => (offset as usize, size_of::<Table>(), 8),
+        }));
+        places.extend(all(info.memories.len()).map(|i| match layout.memory(i) {
+            MemoryAt::Pointer(offset) => (offset as usize, 8, 8),
+            MemoryAt::Inline(offset) => (offset as usize, size_of::<Memory>(), 8),
+        }));
+        places.extend(all(info.globals.len()).map(|i| match layout.global(i) {
+            (offset, true) => (offset as usize, 8, 8),
+            (offset, false) => (offset as usize, 16, 16),
+        }));
+        places.extend(all(info.tags.len()).map(|i| (layout.tag(i) as usize, size_of::<*const Tag>(), 8)));
+        places.extend(all(info.types.len()).map(|i| (layout.type_number(i) as usize, 4, 4)));
+        places.extend((0..info.referenced.len()).map(|i| (layout.reference(i) as usize, size_of::<FuncRef>(), 8)));
+        places.sort_unstable();
+        places
+    }
+
+    #[test]
+    fn nothing_overlaps_and_everything_is_aligned_and_inside() {
+        for text in [ALL, "(module)", "(module (type (func)) (memory 1) (global v128 (v128.const i64x2 0 0)))"] {
+            let info = info(text);
+            let places = places(&info);
+            for pair in places.windows(2) {
+                assert!(pair[0].0 + pair[0].1 <= pair[1].0, "{pair:?} in {text}");
+            }
+            assert!(places.iter().all(|(offset, _, alignment)| offset % alignment == 0), "{places:?}");
+            let (offset, len, _) = places.last().expect("the head at least");
+            assert!(offset + len <= Layout::new(&info).size());
+        }
+    }
+
+    #[test]
+    fn what_is_imported_or_shared_is_reached_through_its_address() {
+        let info = info(ALL);
+        let layout = Layout::new(&info);
+        assert!(layout.table(0).1 && !layout.table(1).1);
+        assert!(layout.global(0).1 && layout.global(1).1 && !layout.global(2).1);
+        let is_pointer = |index| matches!(layout.memory(index), MemoryAt::Pointer(_));
+        assert_eq!([0, 1, 2, 3].map(is_pointer), [true, false, true, false]);
+    }
+}

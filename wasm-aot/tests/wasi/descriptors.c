@@ -129,7 +129,7 @@ int main(void) {
     unlinked();
     several();
     char byte;
-    say("seek input", lseek(0, 0, SEEK_CUR));
+    printf("a pipe has no place: %d\n", lseek(0, 0, SEEK_CUR) < 0 && errno == ESPIPE);
     say("input", read(0, &byte, 1));
     say("nobody's", write(77, "x", 1));
     return 0;
