@@ -57,18 +57,18 @@ impl Build {
 }
 
 /// A program of the corpus.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     /// The file and the text of its driver.
-    driver: (&'static str, &'static str),
+    pub(crate) driver: (&'static str, &'static str),
     /// Its package, and folders in there that are searched for headers.
-    package: &'static str,
-    includes: &'static [&'static str],
+    pub(crate) package: &'static str,
+    pub(crate) includes: &'static [&'static str],
     /// Files of the package, a folder at a time; `*` for all that end in `.c`.
-    sources: &'static [(&'static str, &'static [&'static str])],
-    options: &'static [&'static str],
-    libraries: &'static [&'static str],
+    pub(crate) sources: &'static [(&'static str, &'static [&'static str])],
+    pub(crate) options: &'static [&'static str],
+    pub(crate) libraries: &'static [&'static str],
     /// How much it does in a second or so.
     pub(crate) rounds: &'static str,
 }
@@ -247,11 +247,25 @@ impl Corpus {
             }
             return Ok(made);
         }
-        let mut command = self.command(program, build)?;
+        let compiler = match (build.is_clang(), program.is_cpp()) {
+            (false, false) => "gcc",
+            (false, true) => "g++",
+            (true, false) => "clang",
+            (true, true) => "clang++",
+        };
+        let mut command = Command::new(compiler);
+        // Lazily bound calls of hooks lead through stubs that can be found by name.
+        command.args(["-w", "-Wl,-z,lazy"]).args(build.flags());
+        self.make(program, command, &format!("{}-{}", program.name, build.name()), "")
+    }
+
+    /// What a compiler makes of a program, if it is not there: the file's name is made of `name`, a hash and `ending`.
+    pub(crate) fn make(&self, program: &Program, mut command: Command, name: &str, ending: &str) -> Result<PathBuf, CorpusError> {
+        self.add_sources(program, &mut command)?;
         let mut hash = DefaultHasher::new();
         format!("{command:?}").hash(&mut hash);
         (program.driver.1, include_str!("../corpus/work.h")).hash(&mut hash);
-        let made = self.folder.join(format!("{}-{}-{:08x}", program.name, build.name(), hash.finish() as u32));
+        let made = self.folder.join(format!("{name}-{:08x}{ending}", hash.finish() as u32));
         if !made.exists() {
             let unfinished = made.with_extension("new");
             finish(command.arg("-o").arg(&unfinished), program.name, &unfinished, &made)?;
@@ -278,23 +292,16 @@ impl Corpus {
         Ok(made)
     }
 
-    /// The compiler's command line, without its output.
-    fn command(&self, program: &Program, build: Build) -> Result<Command, CorpusError> {
+    /// What a compiler has to know of a program.
+    fn add_sources(&self, program: &Program, command: &mut Command) -> Result<(), CorpusError> {
         let drivers = self.folder.join("drivers");
-        std::fs::create_dir_all(&drivers).map_err(CorpusError::io("the drivers' folder"))?;
         let driver = drivers.join(program.driver.0);
         for (file, text) in [(&driver, program.driver.1), (&drivers.join("work.h"), include_str!("../corpus/work.h"))] {
+            let folder = file.parent().unwrap_or(&drivers);
+            std::fs::create_dir_all(folder).map_err(CorpusError::io(folder.display().to_string()))?;
             std::fs::write(file, text).map_err(CorpusError::io(file.display().to_string()))?;
         }
-        let compiler = match (build.is_clang(), program.driver.0.ends_with(".cc")) {
-            (false, false) => "gcc",
-            (false, true) => "g++",
-            (true, false) => "clang",
-            (true, true) => "clang++",
-        };
-        let mut command = Command::new(compiler);
-        // Lazily bound calls of hooks lead through stubs that can be found by name.
-        command.args(["-w", "-Wl,-z,lazy"]).args(build.flags()).args(program.options).arg("-I").arg(&drivers);
+        command.args(program.options).arg("-I").arg(&drivers);
         for include in program.includes {
             command.arg("-I").arg(self.sources.path(program.package, include)?);
         }
@@ -303,12 +310,18 @@ impl Corpus {
             command.args(self.sources.files(program.package, folder, files)?);
         }
         command.args(program.libraries);
-        Ok(command)
+        Ok(())
+    }
+}
+
+impl Program {
+    pub(crate) fn is_cpp(&self) -> bool {
+        self.driver.0.ends_with(".cc")
     }
 }
 
 /// Compiles, and puts what was made into its place when it is whole.
-fn finish(command: &mut Command, name: &str, unfinished: &Path, made: &Path) -> Result<(), CorpusError> {
+pub(crate) fn finish(command: &mut Command, name: &str, unfinished: &Path, made: &Path) -> Result<(), CorpusError> {
     let output = command.output().map_err(CorpusError::io(name))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).lines().take(3).collect::<Vec<_>>().join("; ");

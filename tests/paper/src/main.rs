@@ -6,6 +6,7 @@
 mod bench_code;
 mod corpus;
 mod costs;
+mod engine;
 mod fig10;
 mod fig14;
 mod fig9;
@@ -81,12 +82,31 @@ enum Experiment {
         /// Only these programs.
         programs: Vec<String>,
     },
+    /// What our engine for WebAssembly makes of programs, beside others.
+    Engine {
+        /// Only these programs.
+        programs: Vec<String>,
+        /// Install the peers that are packaged, by name.
+        #[arg(long)]
+        peers: bool,
+    },
+    /// Our engine in a process of its own: what `engine` starts.
+    #[command(hide = true)]
+    WasmAot {
+        #[command(subcommand)]
+        act: engine::Act,
+        #[arg(long)]
+        no_spectre: bool,
+    },
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Experiment::WasmAot { act, no_spectre } = &arguments.experiment {
+        return ended(engine::act(act, !no_spectre));
+    }
     let outcome = match &arguments.experiment {
         Experiment::Fig9 => fig9::measure(arguments.quick),
         Experiment::Fig10 => fig10::measure(arguments.quick),
@@ -100,9 +120,15 @@ fn main() -> ExitCode {
         Experiment::Table1 => table1::measure(arguments.quick),
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
+        Experiment::Engine { programs, peers } => engine::measure(arguments.quick, programs, *peers),
+        Experiment::WasmAot { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),
     };
-    match outcome.and_then(|report| show(&report, arguments.json)) {
+    ended(outcome.and_then(|report| show(&report, arguments.json)))
+}
+
+fn ended(outcome: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("paper: {error}");

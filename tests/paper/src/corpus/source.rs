@@ -20,6 +20,8 @@ libsqlite3-sys = { version = "=0.39.1", features = ["bundled"] }
 libz-sys = { version = "=1.1.31", features = ["static"] }
 lua-src = "=551.1.0"
 lz4-sys = "=1.11.1"
+meshopt = "=0.7.0"
+rquickjs-sys = "=0.14.0"
 tree-sitter = "=0.27.1"
 tree-sitter-json = "=0.24.8"
 zstd-sys = "=2.1.2"

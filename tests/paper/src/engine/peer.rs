@@ -1,0 +1,176 @@
+//! Who runs a module: our engine, and the engines it is compared with, each run in a process of its own.
+//!
+//! | peer | what it is | what is measured |
+//! |---|---|---|
+//! | `wasmtime` | the package for Python, of the same generation of Cranelift as ours | everything, from within the process |
+//! | `node` | its optimising compiler alone, for all of the module before it starts | running |
+//! | `wasm2c` | the module as C, by gcc -O2, with a world of its own (`wasi.c`) | running, by the process's account |
+
+use super::tools::Tools;
+use super::wasm_aot::Figures;
+use crate::corpus::{CorpusError, child};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An engine, and how it is told to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Peer {
+    WasmAot,
+    /// Ours, without what keeps the processor from speculating past bounds checks.
+    NoSpectre,
+    Wasmtime,
+    Node,
+    Wasm2c,
+}
+
+impl Peer {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::WasmAot => "wasm-aot",
+            Self::NoSpectre => "no-spectre",
+            Self::Wasmtime => "wasmtime",
+            Self::Node => "node",
+            Self::Wasm2c => "wasm2c",
+        }
+    }
+
+    /// Whether what it makes is kept in files of machine code that are loaded for each run.
+    pub(super) fn is_ahead_of_time(self) -> bool {
+        matches!(self, Self::WasmAot | Self::NoSpectre | Self::Wasmtime)
+    }
+}
+
+/// A module, and what was made of it.
+#[derive(Clone, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    pub(super) module: PathBuf,
+    pub(super) arguments: Vec<String>,
+}
+
+impl Subject {
+    /// The file that a peer runs.
+    pub(super) fn compiled(&self, peer: Peer) -> PathBuf {
+        match peer {
+            Peer::Node => self.module.clone(),
+            _ => self.module.with_extension(peer.name()),
+        }
+    }
+}
+
+/// Compiles a module as a peer does, for [`run`] to run.
+pub(super) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Figures, CorpusError> {
+    let compiled = subject.compiled(peer);
+    if peer == Peer::Wasm2c {
+        return tools.wasm2c(&subject.module, &compiled).map(|()| Figures::default());
+    }
+    let mut command = command(tools, peer, "compile");
+    command.arg(tools.figures()).arg(&subject.module).arg(compiled);
+    Ok(measure(tools, peer, subject, &mut command)?.0)
+}
+
+/// Runs it, and gives what it says.
+pub(super) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figures, Vec<u8>), CorpusError> {
+    let compiled = subject.compiled(peer);
+    if peer == Peer::Wasm2c {
+        let outcome = succeed(peer, subject, Command::new(&compiled).args(&subject.arguments))?;
+        let cpu = outcome.cpu.as_nanos() as u64;
+        return Ok((Figures { cpu, wall: outcome.wall.as_nanos() as u64, ..Figures::default() }, outcome.stdout));
+    }
+    let mut command = command(tools, peer, "run");
+    command.arg(tools.figures()).arg(compiled).args(&subject.arguments);
+    measure(tools, peer, subject, &mut command)
+}
+
+fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
+    match peer {
+        Peer::WasmAot | Peer::NoSpectre | Peer::Wasm2c => {
+            let mut command = Command::new(tools.this());
+            command.arg("wasm-aot").args((peer == Peer::NoSpectre).then_some("--no-spectre")).arg(act);
+            command
+        }
+        Peer::Wasmtime => {
+            let mut command = Command::new(tools.python());
+            command.arg(tools.script("wasmtime_peer.py")).arg(act);
+            command
+        }
+        Peer::Node => {
+            let mut command = Command::new("node");
+            command.args(["--no-warnings", "--no-liftoff", "--no-wasm-lazy-compilation", "--no-wasm-dynamic-tiering"]);
+            command.arg(tools.script("node_peer.mjs")).arg(act);
+            command
+        }
+    }
+}
+
+/// Runs a process that leaves its figures in a file.
+fn measure(tools: &Tools, peer: Peer, subject: &Subject, command: &mut Command) -> Result<(Figures, Vec<u8>), CorpusError> {
+    let outcome = succeed(peer, subject, command)?;
+    let failed = |said: String| CorpusError::Failed { what: what(peer, subject), said };
+    let figures = std::fs::read(tools.figures()).map_err(|error| failed(error.to_string()))?;
+    let figures = serde_json::from_slice(&figures).map_err(|error| failed(error.to_string()))?;
+    Ok((figures, outcome.stdout))
+}
+
+fn succeed(peer: Peer, subject: &Subject, command: &mut Command) -> Result<child::Outcome, CorpusError> {
+    let outcome = child::run(command).map_err(CorpusError::io(what(peer, subject)))?;
+    match outcome.success {
+        true => Ok(outcome),
+        false => Err(CorpusError::Failed { what: what(peer, subject), said: complaint(&outcome.stderr) }),
+    }
+}
+
+fn what(peer: Peer, subject: &Subject) -> String {
+    format!("{} in {}", subject.name, peer.name())
+}
+
+/// What a process complained of: the program first, and the interpreter that it ran in at the end.
+fn complaint(stderr: &[u8]) -> String {
+    let said = String::from_utf8_lossy(stderr);
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    match lines[..] {
+        [] => "it said nothing".into(),
+        [only] => only.into(),
+        [first, .., last] => format!("{first} … {last}"),
+    }
+}
+
+/// How many bytes of machine code a compiled file holds: up to the end of the last function, for sections may be filled up to a page.
+pub(super) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
+    let bytes = std::fs::read(compiled).map_err(CorpusError::io(compiled.display().to_string()))?;
+    let failed = |said: String| CorpusError::Failed { what: format!("reading {}", compiled.display()), said };
+    let elf = goblin::elf::Elf::parse(&bytes).map_err(|error| failed(error.to_string()))?;
+    let text = elf.section_headers.iter().find(|section| elf.shdr_strtab.get_at(section.sh_name) == Some(".text"));
+    let text = text.ok_or_else(|| failed("it has no section .text".into()))?;
+    let functions = elf.syms.iter().filter(goblin::elf::Sym::is_function);
+    let end = functions.map(|symbol| symbol.st_value + symbol.st_size).max();
+    end.and_then(|end| end.checked_sub(text.sh_addr)).ok_or_else(|| failed("it has no symbols of functions".into()))
+}
+
+/// How many bytes of code a module holds: its section 10.
+pub(super) fn module_size(module: &Path) -> Result<u64, CorpusError> {
+    let bytes = std::fs::read(module).map_err(CorpusError::io(module.display().to_string()))?;
+    let damaged =
+        || CorpusError::Failed { what: format!("reading {}", module.display()), said: "it has no section of code".into() };
+    let mut rest = bytes.get(8..).ok_or_else(damaged)?;
+    while let [section, after @ ..] = rest {
+        let (len, read) = leb128(after).ok_or_else(damaged)?;
+        if *section == 10 {
+            return Ok(len);
+        }
+        rest = after.get(read + len as usize..).ok_or_else(damaged)?;
+    }
+    Err(damaged())
+}
+
+/// A number, and how many bytes it takes.
+fn leb128(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut value = 0;
+    for (index, byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7f) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((value, index + 1));
+        }
+    }
+    None
+}

@@ -1,0 +1,179 @@
+//! The programs: kernels of our own, and what published packages bring, in C, C++ and Rust.
+
+use super::peer::Subject;
+use super::rust::Package;
+use super::tools::Tools;
+use crate::corpus::{Corpus, CorpusError, PROGRAMS, Program};
+
+/// What a program is an example of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Kernel,
+    /// A kernel that does little but call.
+    Calls,
+    Compression,
+    Database,
+    Interpreter,
+    Cpp,
+    Rust,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "numeric kernel",
+            Self::Calls => "bound by calls",
+            Self::Compression => "compression",
+            Self::Database => "database",
+            Self::Interpreter => "interpreter",
+            Self::Cpp => "application in C++",
+            Self::Rust => "application in Rust",
+        }
+    }
+}
+
+/// A program of the experiment.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) kind: Kind,
+    source: Source,
+}
+
+/// How it becomes a module.
+#[derive(Debug)]
+enum Source {
+    /// By a compiler of C and C++.
+    C(Program),
+    /// By cargo; how much it does.
+    Rust(&'static str, &'static str),
+}
+
+impl Candidate {
+    pub(super) fn name(&self) -> &'static str {
+        match &self.source {
+            Source::C(program) => program.name,
+            Source::Rust(name, _) => name,
+        }
+    }
+
+    /// Its module, built if it is not there.
+    pub(super) fn subject(&self, corpus: &Corpus, tools: &Tools) -> Result<Subject, CorpusError> {
+        let name = self.name();
+        let (module, rounds) = match &self.source {
+            Source::C(program) => {
+                let compiler = tools.compiler(program.is_cpp());
+                (corpus.make(program, compiler, &format!("engine/{name}"), ".wasm")?, program.rounds)
+            }
+            Source::Rust(name, rounds) => (Package::build(tools.folder())?.module(name), *rounds),
+        };
+        Ok(Subject { name, module, arguments: vec![rounds.into()] })
+    }
+}
+
+macro_rules! driver {
+    ($file:expr) => {
+        ($file, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/corpus/", $file)))
+    };
+}
+
+macro_rules! kernel {
+    ($kind:ident, $name:literal, $rounds:literal) => {
+        Candidate {
+            kind: Kind::$kind,
+            source: Source::C(Program {
+                name: $name,
+                driver: driver!(concat!("kernels/", $name, ".c")),
+                package: "",
+                includes: &[],
+                sources: &[],
+                options: &[],
+                libraries: &[],
+                rounds: $rounds,
+            }),
+        }
+    };
+}
+
+/// A program of the native corpus, for a world with neither threads nor jumps between functions.
+fn packaged(kind: Kind, name: &str, options: &'static [&'static str], rounds: &'static str) -> Candidate {
+    let program = PROGRAMS.iter().find(|program| program.name == name).expect("a program of the corpus");
+    Candidate { kind, source: Source::C(Program { options, rounds, libraries: &[], ..*program }) }
+}
+
+/// Lua leaves functions by `longjmp` where something fails: nothing does.
+const LUA: &[&str] = &[
+    "-DLUAI_THROW(l,c)=abort()",
+    "-DLUAI_TRY(l,c,a)={a}",
+    "-Dluai_jmpbuf=int",
+    "-D_SETJMP_H",
+    "-D_WASI_EMULATED_SIGNAL",
+    "-D_WASI_EMULATED_PROCESS_CLOCKS",
+    "-lwasi-emulated-signal",
+    "-lwasi-emulated-process-clocks",
+];
+
+const SQLITE: &[&str] = &["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-DSQLITE_TEMP_STORE=3"];
+
+const QUICKJS: Program = Program {
+    name: "quickjs",
+    driver: driver!("quickjs.c"),
+    package: "rquickjs-sys",
+    includes: &["quickjs"],
+    sources: &[("quickjs", &["quickjs.c", "libregexp.c", "libunicode.c", "dtoa.c"])],
+    options: &["-D_GNU_SOURCE", "-D_WASI_EMULATED_SIGNAL", "-D_WASI_EMULATED_PROCESS_CLOCKS"],
+    libraries: &[],
+    rounds: "20",
+};
+
+const MESHES: Program = Program {
+    name: "meshes",
+    driver: driver!("meshes.cc"),
+    package: "meshopt",
+    includes: &["vendor/src"],
+    sources: &[(
+        "vendor/src",
+        &[
+            "allocator.cpp",
+            "overdrawoptimizer.cpp",
+            "simplifier.cpp",
+            "vcacheoptimizer.cpp",
+            "vertexcodec.cpp",
+            "vfetchoptimizer.cpp",
+        ],
+    )],
+    options: &["-std=c++17", "-fno-exceptions"],
+    libraries: &[],
+    rounds: "8",
+};
+
+/// Each takes more than half a second.
+pub(super) fn candidates() -> Vec<Candidate> {
+    vec![
+        kernel!(Kernel, "matmul", "60"),
+        kernel!(Kernel, "nbody", "9000000"),
+        kernel!(Kernel, "mandelbrot", "1100"),
+        kernel!(Kernel, "fannkuch", "10"),
+        kernel!(Kernel, "sha256", "150"),
+        kernel!(Kernel, "quicksort", "10"),
+        kernel!(Kernel, "sieve", "50"),
+        kernel!(Kernel, "spectral", "80"),
+        kernel!(Calls, "recursion", "45"),
+        kernel!(Calls, "dispatch", "3500"),
+        packaged(Kind::Compression, "bzip2", &["-DBZ_NO_STDIO"], "3"),
+        packaged(Kind::Compression, "lz4", &[], "4"),
+        packaged(Kind::Compression, "zstd", &["-DZSTD_DISABLE_ASM"], "9"),
+        packaged(Kind::Database, "sqlite", SQLITE, "100000"),
+        packaged(Kind::Interpreter, "lua", LUA, "60"),
+        Candidate { kind: Kind::Interpreter, source: Source::C(QUICKJS) },
+        Candidate { kind: Kind::Interpreter, source: Source::Rust("scripts", "4") },
+        packaged(Kind::Cpp, "json", &["-std=c++17", "-fno-exceptions"], "8000"),
+        Candidate { kind: Kind::Cpp, source: Source::C(MESHES) },
+        Candidate { kind: Kind::Rust, source: Source::Rust("patterns", "20") },
+        Candidate { kind: Kind::Rust, source: Source::Rust("syntax", "10") },
+    ]
+}
+
+/// The smallest: what is left is its start.
+pub(super) fn hello() -> Candidate {
+    kernel!(Kernel, "hello", "1")
+}

@@ -1,0 +1,163 @@
+//! Where the tools are that make and run modules: packages of Python are installed into a folder of ours, by name and version.
+
+use super::peer::Peer;
+use crate::corpus::{Corpus, CorpusError, is_there};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The compiler of C and C++ for WebAssembly, and the peer of the same generation of Cranelift (0.135) as ours.
+const PACKAGES: [&str; 2] = ["ziglang==0.17.0", "wasmtime==48.0.0"];
+
+/// What the peers run.
+const SCRIPTS: [(&str, &str); 3] = [
+    ("wasmtime_peer.py", include_str!("../../corpus/engines/wasmtime_peer.py")),
+    ("node_peer.mjs", include_str!("../../corpus/engines/node_peer.mjs")),
+    ("wasi.c", include_str!("../../corpus/engines/wasi.c")),
+];
+
+/// The tools, and the folder that they work in.
+#[derive(Debug)]
+pub(super) struct Tools {
+    this: PathBuf,
+    folder: PathBuf,
+    /// Whether these peers are there.
+    node: bool,
+    wasm2c: bool,
+}
+
+impl Tools {
+    pub(super) fn prepare(corpus: &Corpus, install_peers: bool) -> Result<Self, CorpusError> {
+        if install_peers {
+            for package in [("node", "nodejs"), ("wasm2c", "wabt")]
+                .into_iter()
+                .filter(|(tool, _)| !is_there(tool))
+                .map(|(_, package)| package)
+            {
+                eprintln!("engine: installing {package}");
+                let _ = Command::new("apt-get").args(["install", "-y", "-qq", "--no-install-recommends", package]).output();
+            }
+        }
+        let folder = corpus.folder().join("engine");
+        std::fs::create_dir_all(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
+        for (name, text) in SCRIPTS {
+            write(&folder.join(name), text)?;
+        }
+        let this = std::env::current_exe().map_err(CorpusError::io("this program's own file"))?;
+        let tools = Self { this, folder, node: is_there("node"), wasm2c: is_there("wasm2c") };
+        tools.install()?;
+        tools.borrow_headers()?;
+        Ok(tools)
+    }
+
+    /// Installs packages that are not there.
+    fn install(&self) -> Result<(), CorpusError> {
+        let place = self.folder.join("python");
+        let list = place.join(format!("{}.installed", PACKAGES.join(",")));
+        if list.exists() {
+            return Ok(());
+        }
+        let done = |command: &mut Command| {
+            let output = command.output().map_err(CorpusError::io("python3"))?;
+            let said = || String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it said nothing").to_owned();
+            if output.status.success() {
+                return Ok(());
+            }
+            let what = format!("installing {} with python3 -m venv and pip", PACKAGES.join(" and "));
+            Err(CorpusError::Failed { what, said: said() })
+        };
+        done(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        done(Command::new(self.python()).args(["-m", "pip", "install", "-q"]).args(PACKAGES))?;
+        std::fs::write(&list, "").map_err(CorpusError::io(list.display().to_string()))
+    }
+
+    /// Of the system's headers, those that are for any system.
+    fn borrow_headers(&self) -> Result<(), CorpusError> {
+        let headers = self.folder.join("include/nlohmann");
+        if headers.exists() {
+            return Ok(());
+        }
+        std::fs::create_dir_all(self.folder.join("include")).map_err(CorpusError::io("include"))?;
+        std::os::unix::fs::symlink("/usr/include/nlohmann", &headers).map_err(CorpusError::io(headers.display().to_string()))
+    }
+
+    /// Who is measured, in turn.
+    pub(super) fn peers(&self) -> Vec<Peer> {
+        let optional = [(Peer::Node, self.node), (Peer::Wasm2c, self.wasm2c)];
+        let present = optional.into_iter().filter(|(_, is_there)| *is_there).map(|(peer, _)| peer);
+        [Peer::Wasmtime, Peer::WasmAot, Peer::NoSpectre].into_iter().chain(present).collect()
+    }
+
+    /// Names of peers that are not there.
+    pub(super) fn missing(&self) -> impl Iterator<Item = &'static str> {
+        let peers = self.peers();
+        [Peer::Node, Peer::Wasm2c].into_iter().filter(move |peer| !peers.contains(peer)).map(Peer::name)
+    }
+
+    /// Our command, if it was built with this program.
+    pub(super) fn command(&self) -> Option<PathBuf> {
+        Some(self.this.parent()?.join("wasm-aot")).filter(|command| command.exists())
+    }
+
+    /// The program that a module is as C: an executable, made if it is not there.
+    pub(super) fn wasm2c(&self, module: &Path, made: &Path) -> Result<(), CorpusError> {
+        let age = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+        if age(made) > age(module) && age(made) > age(&self.script("wasi.c")) {
+            return Ok(());
+        }
+        let source = module.with_extension("c");
+        let done = |command: &mut Command, what: &str| {
+            let output = command.output().map_err(CorpusError::io(what))?;
+            let said = || String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or("it said nothing").to_owned();
+            if output.status.success() { Ok(()) } else { Err(CorpusError::Failed { what: what.into(), said: said() }) }
+        };
+        done(Command::new("wasm2c").arg(module).args(["-n", "program", "-o"]).arg(&source), "wasm2c")?;
+        let mut compiler = Command::new("gcc");
+        compiler
+            .args(["-O2", "-w", "-I"])
+            .arg(&self.folder)
+            .arg(format!("-DMODULE=\"{}\"", module.with_extension("h").display()));
+        compiler.arg(self.script("wasi.c")).arg(&source).args(["-lwasm-rt-impl", "-lm", "-o"]).arg(made);
+        done(&mut compiler, "gcc of what wasm2c made")
+    }
+
+    /// This program, which is our engine's process too.
+    pub(super) fn this(&self) -> &Path {
+        &self.this
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub(super) fn python(&self) -> PathBuf {
+        self.folder.join("python/bin/python3")
+    }
+
+    pub(super) fn script(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Where a process leaves what it measured.
+    pub(super) fn figures(&self) -> PathBuf {
+        self.folder.join("figures.json")
+    }
+
+    /// A compiler for WebAssembly.
+    pub(super) fn compiler(&self, is_cpp: bool) -> Command {
+        let mut command = Command::new(self.python());
+        command.args(["-m", "ziglang", if is_cpp { "c++" } else { "cc" }]);
+        command.args(["--target=wasm32-wasi", "-O2", "-w", "-Wl,--strip-debug"]);
+        if is_cpp {
+            command.arg("-isystem").arg(self.folder.join("include"));
+        }
+        command
+    }
+}
+
+/// Writes a file, if it is not there: what is written again is built again.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), CorpusError> {
+    if std::fs::read_to_string(path).is_ok_and(|there| there == text) {
+        return Ok(());
+    }
+    std::fs::write(path, text).map_err(CorpusError::io(path.display().to_string()))
+}

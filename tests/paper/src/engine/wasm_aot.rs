@@ -1,0 +1,144 @@
+//! Our own engine, in a process of its own: what the experiment starts again and again.
+//!
+//! The engine is used as a library, so that its clocks and those of its peers start and stop at the same places: compiling is from the
+//! module's bytes to those of the compiled file, starting from nothing but that file's name to the first instruction, running from there
+//! to the end.
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use wasm_aot::wasi::{self, WasiCtx};
+use wasm_aot::{Config, Engine, Linker, Module, Store};
+
+/// What one process measured: nanoseconds and bytes. What it did not do is zero.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Figures {
+    /// Of compiling or running, by the clock.
+    pub(crate) wall: u64,
+    /// The same by the processors' time, of all threads.
+    pub(crate) cpu: u64,
+    /// From the compiled file to the program's first instruction, by the clock.
+    pub(crate) start: u64,
+    /// By how much the process grew, at most.
+    pub(crate) memory: u64,
+    /// Compiling, where that is part of running.
+    pub(crate) compile: u64,
+}
+
+/// What the process is to do.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub(crate) enum Act {
+    /// A module into a file of machine code.
+    Compile { figures: PathBuf, module: PathBuf, compiled: PathBuf },
+    /// A file of machine code, as a program.
+    Run {
+        figures: PathBuf,
+        compiled: PathBuf,
+        #[arg(trailing_var_arg = true)]
+        arguments: Vec<String>,
+    },
+}
+
+/// Does it, and leaves what it took in a file.
+pub(crate) fn act(act: &Act, spectre: bool) -> Result<(), Box<dyn Error>> {
+    let before = Resident::forget()?;
+    let (path, mut figures) = match act {
+        Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, spectre)?),
+        Act::Run { figures, compiled, arguments } => (figures, run(compiled, arguments)?),
+    };
+    figures.memory = Resident::now()?.most.saturating_sub(before.at_present);
+    std::fs::write(path, serde_json::to_vec(&figures)?)?;
+    Ok(())
+}
+
+fn compile(module: &Path, compiled: &Path, spectre: bool) -> Result<Figures, Box<dyn Error>> {
+    let bytes = std::fs::read(module)?;
+    let engine = Engine::new(Config::new().spectre(spectre))?;
+    let clock = Clock::start();
+    let code = Module::precompile(&engine, bytes)?;
+    let figures = clock.stop();
+    std::fs::write(compiled, code)?;
+    Ok(figures)
+}
+
+fn run(compiled: &Path, arguments: &[String]) -> Result<Figures, Box<dyn Error>> {
+    let begin = Instant::now();
+    let engine = Engine::default();
+    let module = Module::from_file(&engine, compiled)?;
+    let mut linker: Linker<WasiCtx> = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world| world)?;
+    let world = WasiCtx::builder().inherit_stdio().arg("program").args(arguments).build()?;
+    let mut store = Store::new(&engine, world);
+    let instance = linker.instantiate(&mut store, &module)?;
+    let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
+    let start = begin.elapsed().as_nanos() as u64;
+    let clock = Clock::start();
+    match entry.call(&mut store, &[]) {
+        Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(Figures { start, ..clock.stop() })
+}
+
+/// Both clocks of a span.
+#[derive(Debug)]
+struct Clock {
+    wall: Instant,
+    cpu: u64,
+}
+
+impl Clock {
+    fn start() -> Self {
+        Self { cpu: spent(), wall: Instant::now() }
+    }
+
+    fn stop(self) -> Figures {
+        Figures { wall: self.wall.elapsed().as_nanos() as u64, cpu: spent() - self.cpu, ..Figures::default() }
+    }
+}
+
+fn spent() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// How many bytes of this process are resident, and were at most.
+#[derive(Clone, Copy, Debug)]
+struct Resident {
+    at_present: u64,
+    most: u64,
+}
+
+impl Resident {
+    fn now() -> std::io::Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status")?;
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+        };
+        let missing = || std::io::Error::other("/proc/self/status does not tell what is resident");
+        Ok(Self { at_present: of("VmRSS:").ok_or_else(missing)?, most: of("VmHWM:").ok_or_else(missing)? })
+    }
+
+    /// The most is what there is now.
+    fn forget() -> std::io::Result<Self> {
+        std::fs::write("/proc/self/clear_refs", "5")?;
+        Self::now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_resident_for_a_while_is_remembered_until_it_is_forgotten() {
+        let before = Resident::forget().unwrap();
+        drop(std::hint::black_box(vec![1u8; 64 << 20]));
+        assert!(Resident::now().unwrap().most >= before.at_present + (60 << 20));
+        assert!(Resident::forget().unwrap().most < before.at_present + (32 << 20));
+    }
+}
