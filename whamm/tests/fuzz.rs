@@ -91,6 +91,8 @@ fn any_module_is_rewritten_to_a_valid_one() {
         }
         Ok(())
     })
+    .size_min(1 << 13)
+    .size_max(1 << 16)
     .budget_ms(4000);
 }
 

@@ -322,13 +322,12 @@ impl<'a> Walker<'_, 'a> {
                 return None;
             }
         }
-        let id = probe.id();
-        let sites = body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, &id, pc)).collect();
+        let sites = body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
         Some(Action { probe, sites, predicate })
     }
 
     /// A variable of a site.
-    fn variable(&mut self, variable: &crate::hir::Variable, value: Option<Expr>, id: &str, pc: u32) -> Storage {
+    fn variable(&mut self, variable: &crate::hir::Variable, value: Option<Expr>, probe: &Probe, pc: u32) -> Storage {
         let mut own = variable.clone();
         own.init = value;
         let constant = own.init.as_ref().is_none_or(fold::is_constant);
@@ -343,7 +342,7 @@ impl<'a> Walker<'_, 'a> {
                 Storage::Globals(first) => (first..).zip(own.ty.slots()).map(|(g, s)| Source::Global(g, s)).collect(),
                 _ => vec![],
             };
-            self.r.rows.add(&mut self.r.support, variable, id, false, (self.fid, pc), &words);
+            self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &words);
         }
         storage
     }
@@ -391,8 +390,7 @@ impl<'a> Walker<'_, 'a> {
                         self.r.rows.add(
                             &mut self.r.support,
                             variable,
-                            &probe.id(),
-                            false,
+                            Some(probe),
                             (self.fid, pc),
                             &[Source::Global(global, slot)],
                         );

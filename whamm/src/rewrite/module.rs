@@ -205,7 +205,7 @@ impl<'a> Rewriter<'a> {
         for ((fid, n), first) in std::mem::take(&mut self.framed) {
             let variable: &'a Variable = &self.program.frames[n as usize];
             let words: Vec<Source> = (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Global(g, s)).collect();
-            self.rows.add(&mut self.support, variable, "", true, (fid, 0), &words);
+            self.rows.add(&mut self.support, variable, None, (fid, 0), &words);
         }
     }
 
@@ -403,13 +403,18 @@ impl<'a> Rewriter<'a> {
             }
         }
         let Some(flush) = self.flush else { return };
-        sections.exports.export("whamm:flush", ExportKind::Func, flush);
+        // A program may be instrumented again, and then has such exports already.
+        let again = (2..)
+            .find(|n| self.app.exported(&format!("whamm:flush:{n}")).is_none())
+            .filter(|_| self.app.exported("whamm:flush").is_some());
+        let own = |name: &str| again.map_or_else(|| name.to_string(), |n| format!("{name}:{n}"));
+        sections.exports.export(&own("whamm:flush"), ExportKind::Func, flush);
         let memory = self.support.layout().memory;
         match self.support.outlet() {
             Outlet::Kept => {
                 let report = self.support.runtime("kept_report");
-                sections.exports.export("whamm:report", ExportKind::Func, report);
-                sections.exports.export("whamm:memory", ExportKind::Memory, memory);
+                sections.exports.export(&own("whamm:report"), ExportKind::Func, report);
+                sections.exports.export(&own("whamm:memory"), ExportKind::Memory, memory);
             }
             Outlet::Own => {
                 sections.exports.export("memory", ExportKind::Memory, memory);

@@ -2,7 +2,7 @@
 
 use crate::emit::report;
 use crate::emit::support::Support;
-use crate::hir::Variable;
+use crate::hir::{Probe, Variable};
 use std::collections::HashMap;
 
 /// A row.
@@ -29,7 +29,7 @@ pub(crate) enum Source {
 pub(crate) struct Rows {
     rows: Vec<Row>,
     descriptions: Vec<Vec<u8>>,
-    known: HashMap<(usize, String), u32>,
+    known: HashMap<(usize, Option<usize>), u32>,
     /// Where the words of values come from.
     pub(crate) words: Vec<Source>,
     shared: HashMap<u32, u32>,
@@ -40,21 +40,21 @@ fn count(n: usize) -> u32 {
 }
 
 impl Rows {
-    /// Adds the row of a variable at a site; its value is in these words.
+    /// Adds the row of a variable at a site, or of frames if there is no probe; its value is in these words.
     pub(crate) fn add(
         &mut self,
         support: &mut Support,
         variable: &Variable,
-        probe: &str,
-        frame: bool,
+        probe: Option<&Probe>,
         (fid, pc): (u32, u32),
         words: &[Source],
     ) {
-        let key = (std::ptr::from_ref(variable) as usize, probe.to_string());
+        let key = (std::ptr::from_ref(variable) as usize, probe.map(|p| std::ptr::from_ref(p) as usize));
         let next = count(self.descriptions.len());
         let number = *self.known.entry(key).or_insert(next);
         if number == next {
-            self.descriptions.push(report::description(support, variable, probe, frame));
+            let id = probe.map(Probe::id).unwrap_or_default();
+            self.descriptions.push(report::description(support, variable, &id, probe.is_none()));
         }
         let word = match words {
             // Sites whose counts are always equal share a counter, and so a word.
