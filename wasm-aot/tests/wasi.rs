@@ -155,7 +155,7 @@ fn files(root: &Path, directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
         match fs::symlink_metadata(&path).unwrap().file_type() {
             kind if kind.is_dir() => found.extend(files(root, &path)),
             kind if kind.is_symlink() => {
-                drop(found.insert(name, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()))
+                drop(found.insert(name, fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()));
             }
             _ => drop(found.insert(name, fs::read(&path).unwrap())),
         }
