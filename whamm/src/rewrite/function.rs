@@ -7,7 +7,7 @@
 
 use super::known::{Site, access};
 use super::rows::Source;
-use super::tally::{self, Stretch, Sum};
+use super::tally::{self, Part, Stretch};
 use super::walk::{self, Nesting, Op};
 use super::{Rewriter, frames_of};
 use crate::emit::code::{Bulk, Emitter, Scope, Storage, replaces};
@@ -384,7 +384,7 @@ impl<'a> Walker<'_, 'a> {
             match addend {
                 Addend::Site(n, ty) => {
                     let slot = ty.slots()[0];
-                    let global = stretch.shared(amount, slot == ValType::I64, || self.r.support.global(slot, 0));
+                    let global = stretch.counter(amount, slot == ValType::I64, || self.r.support.global(slot, 0));
                     let variable = &probe.body.sites[n as usize];
                     if variable.report {
                         self.r.rows.add(
@@ -398,24 +398,33 @@ impl<'a> Walker<'_, 'a> {
                 }
                 Addend::Global(n, ty) => {
                     if let Storage::Globals(global) = self.r.globals[n as usize] {
-                        stretch.add(Sum::Global(global, tally::is_wide(ty)), amount);
+                        stretch.add((global, tally::is_wide(ty)), amount);
                     }
                 }
                 Addend::Element(n, key, map, ty) => {
                     let (slot, support) = (ty.slots()[0], &mut self.r.support);
                     let wide = slot == ValType::I64;
                     let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.global(slot, 0), wide));
-                    stretch.add(Sum::Global(entry.1, wide), amount);
+                    stretch.add((entry.1, wide), amount);
                 }
             }
         }
         self.stretch = Some(stretch);
     }
 
+    /// Ends a stretch: its runs are counted, and what they add is noted for the report.
     fn end_stretch(&mut self) {
-        if let Some(stretch) = self.stretch.take().filter(|s| !s.is_empty()) {
-            self.inserts.push((stretch.at, stretch.code()));
+        let Some(mut stretch) = self.stretch.take() else { return };
+        let sums = std::mem::take(&mut stretch.sums);
+        if !sums.is_empty() {
+            let wide = sums.keys().any(|s| s.1);
+            let slot = if wide { ValType::I64 } else { ValType::I32 };
+            let runs = (stretch.counter(1, wide, || self.r.support.global(slot, 0)), wide);
+            for (sum, amount) in sums {
+                self.r.parts.entry(sum).or_default().push(Part { runs, amount });
+            }
         }
+        self.inserts.push((stretch.at, stretch.code()));
     }
 
     /// Types on the operand stack, the top first.
@@ -541,8 +550,11 @@ impl<'a> Walker<'_, 'a> {
     fn later(&mut self, i: usize, args: &[W], reachable: bool) -> Vec<Action<'a>> {
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
         let modes: &[Mode] = if opens { &[Mode::Exit, Mode::SemanticAfter] } else { &[Mode::After] };
-        let results = if reachable { self.result_types(i) } else { vec![] };
         let probes = self.probes(i, modes);
+        if probes.is_empty() {
+            return Vec::new();
+        }
+        let results = if reachable { self.result_types(i) } else { vec![] };
         self.match_all(&probes, i, args, &results)
     }
 

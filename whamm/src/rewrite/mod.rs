@@ -68,6 +68,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) rows: Rows,
     /// Elements of maps with constant keys that are summed in Wasm globals: map, key, global, and whether it is an i64.
     pub(crate) elements: BTreeMap<(u32, i64), (Expr, u32, bool)>,
+    /// What the runs of stretches add to sums.
+    pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
     /// What happens for sites before the program starts.
     pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
     /// Sites at which frames' variables are reported: function, variable, where it is added up.
@@ -231,6 +233,7 @@ impl<'a> Rewriter<'a> {
             added_only: tally::added_only(program),
             rows: Rows::default(),
             elements: BTreeMap::new(),
+            parts: BTreeMap::new(),
             first: vec![],
             framed: BTreeMap::new(),
             by_event,

@@ -1,7 +1,7 @@
 //! The whole module: sections in their order, with what was added at their ends.
 
 use super::rows::Source;
-use super::{Destination, Rewriter, WASI, function};
+use super::{Destination, Rewriter, WASI, function, tally};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
@@ -155,6 +155,7 @@ impl<'a> Rewriter<'a> {
                 .call(open)
                 .end();
         }
+        code.extend(self.add_up(&mut locals));
         code.extend(self.merge_elements(&mut locals));
         code.extend(self.run_probes(Event::End, &mut locals));
         if self.probes_of(Event::Report).is_empty() {
@@ -167,6 +168,45 @@ impl<'a> Rewriter<'a> {
         body.raw(code);
         body.instructions().end();
         self.support.define(flush, &(vec![], vec![]), body);
+    }
+
+    /// What runs of stretches have added since the last report goes to the sums.
+    fn add_up(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let mut code = Vec::new();
+        for ((sum, wide), parts) in std::mem::take(&mut self.parts) {
+            let slot = if wide { ValType::I64 } else { ValType::I32 };
+            let (before, now) = (self.support.global(slot, 0), locals.take(slot));
+            let totals: Vec<u32> = parts
+                .chunks(COLLECTED)
+                .map(|chunk| {
+                    let index = self.support.reserve("whamm.total");
+                    self.support.define(index, &(vec![], vec![slot]), tally::total(chunk, wide));
+                    index
+                })
+                .collect();
+            let mut put = wasm_encoder::InstructionSink::new(&mut code);
+            let mut add = |put: &mut wasm_encoder::InstructionSink<'_>| {
+                if wide {
+                    put.i64_add();
+                } else {
+                    put.i32_add();
+                }
+            };
+            put.call(totals[0]);
+            for total in &totals[1..] {
+                put.call(*total);
+                add(&mut put);
+            }
+            put.local_set(now).global_get(sum).local_get(now).global_get(before);
+            if wide {
+                put.i64_sub();
+            } else {
+                put.i32_sub();
+            }
+            add(&mut put);
+            put.global_set(sum).local_get(now).global_set(before);
+        }
+        code
     }
 
     /// Sums of elements with constant keys go to their maps, and begin anew.

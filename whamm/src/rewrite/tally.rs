@@ -1,7 +1,8 @@
 //! Counting by stretches instead of by instructions.
 //!
-//! What is added to a variable that nothing reads while the program runs need not be added instruction by instruction: it is summed over a
-//! stretch of code that control runs through as a whole, and added where the stretch begins. A stretch ends before an instruction that
+//! What is added to a variable that nothing reads while the program runs need not be added instruction by instruction: it is enough to
+//! count how often control runs through a stretch of code as a whole, where the stretch begins. What the runs add up to is computed when
+//! the report is due; so two stretches never wait for each other's sums. A stretch ends before an instruction that
 //! control can come to from elsewhere, and after one behind which it may not go on: a branch, a call, a trap that is certain. Sites whose
 //! counters would always be equal share one.
 
@@ -9,24 +10,30 @@ use crate::events::Event;
 use crate::hir::{Body, Expr, ExprKind, Place, Program, Stmt, Var};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use wasm_encoder::{InstructionSink, ValType};
 
-/// What is added to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sum {
-    /// A Wasm global, and whether it is an i64.
-    Global(u32, bool),
+/// A Wasm global, and whether it is an i64.
+pub(crate) type Sum = (u32, bool);
+
+/// What the runs of a stretch add to a sum: how often it was run is in a global, and each run adds an amount.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    /// How often the stretch was run.
+    pub(crate) runs: Sum,
+    /// What each run adds.
+    pub(crate) amount: i64,
 }
 
 /// A stretch.
 #[derive(Debug, Default)]
 pub(crate) struct Stretch {
-    /// Where in the code it is added up.
+    /// Where in the code it is counted.
     pub(crate) at: usize,
-    sums: BTreeMap<Sum, i64>,
-    /// Counters of sites: by how much they go up and whether they are i64.
-    shared: HashMap<(i64, bool), u32>,
+    /// What its runs add to, and how much.
+    pub(crate) sums: BTreeMap<Sum, i64>,
+    /// Counters that go up where it is run: by how much, and which.
+    counters: BTreeMap<(i64, bool), u32>,
 }
 
 impl Stretch {
@@ -35,44 +42,65 @@ impl Stretch {
         Self { at, ..Self::default() }
     }
 
-    /// Whether there is nothing to add.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.sums.is_empty()
-    }
-
     /// Adds to something.
     pub(crate) fn add(&mut self, sum: Sum, amount: i64) {
         let entry = self.sums.entry(sum).or_default();
         *entry = entry.wrapping_add(amount);
     }
 
-    /// A counter for a site that goes up by an amount: one that another site has already, or a new one.
-    pub(crate) fn shared(&mut self, amount: i64, wide: bool, new: impl FnOnce() -> u32) -> u32 {
-        if let Some(&found) = self.shared.get(&(amount, wide)) {
-            return found;
-        }
-        let counter = new();
-        self.shared.insert((amount, wide), counter);
-        self.add(Sum::Global(counter, wide), amount);
-        counter
+    /// A counter that goes up by an amount: one that another site has already, or a new one.
+    pub(crate) fn counter(&mut self, amount: i64, wide: bool, new: impl FnOnce() -> u32) -> u32 {
+        *self.counters.entry((amount, wide)).or_insert_with(new)
     }
 
-    /// The code that adds it all up.
+    /// The code that counts.
     #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
     pub(crate) fn code(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut put = InstructionSink::new(&mut bytes);
-        for (Sum::Global(global, wide), &amount) in &self.sums {
-            put.global_get(*global);
-            if *wide {
-                put.i64_const(amount).i64_add()
+        for (&(amount, wide), &global) in &self.counters {
+            put.global_get(global);
+            if wide {
+                put.i64_const(amount).i64_add();
             } else {
-                put.i32_const(amount as i32).i32_add()
-            };
-            put.global_set(*global);
+                put.i32_const(amount as i32).i32_add();
+            }
+            put.global_set(global);
         }
         bytes
     }
+}
+
+/// The code of a function that gives what runs have added to a sum.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
+pub(crate) fn total(parts: &[Part], wide: bool) -> wasm_encoder::Function {
+    let mut body = wasm_encoder::Function::new([]);
+    let mut put = body.instructions();
+    if wide {
+        put.i64_const(0);
+    } else {
+        put.i32_const(0);
+    }
+    for part in parts {
+        put.global_get(part.runs.0);
+        match (part.runs.1, wide) {
+            (true, false) => {
+                put.i32_wrap_i64();
+            }
+            (false, true) => {
+                put.i64_extend_i32_u();
+            }
+            _ => {}
+        }
+        match (wide, part.amount) {
+            (true, 1) => put.i64_add(),
+            (false, 1) => put.i32_add(),
+            (true, n) => put.i64_const(n).i64_mul().i64_add(),
+            (false, n) => put.i32_const(n as i32).i32_mul().i32_add(),
+        };
+    }
+    put.end();
+    body
 }
 
 /// The amount that a statement adds, if it only adds a constant to a number of at least 32 bits.
