@@ -281,7 +281,7 @@ mod tests {
         unsafe { Linear::new(ty, Style { reservations, limit }, None) }
     }
 
-    fn bytes_of(memory: &Linear) -> &mut [u8] {
+    fn bytes_of(memory: &mut Linear) -> &mut [u8] {
         let (base, len) = memory.extent();
         // SAFETY: (1) the memory's bytes, which nobody else looks at in a test.
         unsafe { std::slice::from_raw_parts_mut(base, len) }
@@ -292,10 +292,10 @@ mod tests {
         for (reservations, wide) in [(true, false), (false, false), (true, true), (false, true)] {
             let mut memory = memory(MemoryType { wide, ..MEMORY }, reservations, usize::MAX >> 1).expect("a memory");
             for before in [1, 3, 5, 20, 300] {
-                bytes_of(&memory).fill(7);
+                bytes_of(&mut memory).fill(7);
                 let more = [(1, 2), (3, 2), (5, 15), (20, 280), (300, 1)].iter().find(|(at, _)| *at == before).expect("listed").1;
                 assert_eq!(memory.grow(more, usize::MAX >> 1), Some(before));
-                let (old, new) = bytes_of(&memory).split_at((before * WASM_PAGE) as usize);
+                let (old, new) = bytes_of(&mut memory).split_at((before * WASM_PAGE) as usize);
                 assert!(old.iter().all(|byte| *byte == 7) && new.iter().all(|byte| *byte == 0), "{before}");
             }
         }
