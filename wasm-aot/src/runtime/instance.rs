@@ -90,7 +90,7 @@ impl Instance {
         let mut context = store.as_context_mut();
         let core = context.core();
         let data = self.data(core)?;
-        let export = data.module.info.exports.iter().find(|export| export.name == name)?;
+        let export = &data.module.info.exports[data.module.export(name)?];
         Some(data.item(core, export.space, export.index))
     }
 

@@ -11,7 +11,7 @@ use crate::types::{ExternType, FuncType, GlobalType, TableType};
 use crate::vm::Layout;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A compiled module. Copies are cheap and share everything.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct ModuleInner {
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
+    /// Exports in the order of their names, once somebody has asked for one.
+    by_name: OnceLock<Vec<u32>>,
 }
 
 /// Something that a module imports.
@@ -72,7 +74,19 @@ impl Module {
         let types = registry::register(&info);
         let layout = Layout::new(&info);
         let (enter, leave) = trampolines(&info, &code);
-        Ok(Self { inner: Arc::new(ModuleInner { info, layout, code, reservations, bytes, types, enter, leave }) })
+        Ok(Self {
+            inner: Arc::new(ModuleInner {
+                info,
+                layout,
+                code,
+                reservations,
+                bytes,
+                types,
+                enter,
+                leave,
+                by_name: OnceLock::new(),
+            }),
+        })
     }
 
     /// Compiles a module to the contents of a file that [`from_file`](Self::from_file) loads.
@@ -159,6 +173,18 @@ fn trampolines(info: &ModuleInfo, code: &Code) -> (Vec<Option<u32>>, Vec<Option<
 }
 
 impl ModuleInner {
+    /// Which export has that name. Host functions ask for memories by name at every call.
+    pub(crate) fn export(&self, name: &str) -> Option<usize> {
+        let exports = &self.info.exports;
+        let named = self.by_name.get_or_init(|| {
+            let mut order: Vec<u32> = (0..exports.len() as u32).collect();
+            order.sort_by_key(|index| &exports[*index as usize].name);
+            order
+        });
+        let at = named.binary_search_by(|index| exports[*index as usize].name.as_str().cmp(name)).ok()?;
+        Some(named[at] as usize)
+    }
+
     /// The number of the type of function `index`.
     pub(crate) fn function_type(&self, index: u32) -> TypeId {
         self.types[self.info.functions[index as usize] as usize]
