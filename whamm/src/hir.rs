@@ -227,6 +227,8 @@ pub struct Body {
     pub inits: Vec<Expr>,
     /// Types at which variables of the site are used; a site whose types differ is no match.
     pub bounds: BTreeMap<Bound, Ty>,
+    /// Those of them that the rule itself bounds.
+    pub declared: Vec<Bound>,
     /// Where operands, results or locals are assigned.
     pub assigned: Vec<Bound>,
 }

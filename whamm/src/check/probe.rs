@@ -150,6 +150,7 @@ impl Checker<'_> {
     fn checked_body(&mut self, def: &ProbeDef, bound: &[(Bound, Ty)]) -> Body {
         self.begin_body(Vec::new());
         self.body.bounds.extend(bound.iter().cloned());
+        self.body.declared.extend(bound.iter().map(|b| b.0));
         let predicate = match &def.predicate {
             Some(e) => self.expr_of(e, &Ty::Bool),
             None => None,

@@ -163,7 +163,7 @@ fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
         locals: body.locals.clone(),
         sites: hoist.sites,
         inits: body.inits.iter().map(known).collect(),
-        bounds: body.bounds.clone(),
+        bounds: body.bounds.iter().filter(|b| body.declared.contains(b.0)).map(|(b, t)| (*b, t.clone())).collect(),
     })
 }
 

@@ -185,7 +185,7 @@ impl<'a> Rewriter<'a> {
                 })
                 .collect();
             let mut put = wasm_encoder::InstructionSink::new(&mut code);
-            let mut add = |put: &mut wasm_encoder::InstructionSink<'_>| {
+            let add = |put: &mut wasm_encoder::InstructionSink<'_>| {
                 if wide {
                     put.i64_add();
                 } else {

@@ -1,0 +1,139 @@
+//! What each target can do, and what it says of the rest.
+
+use whamm::{Options, Source};
+
+fn monitor(text: &str) -> Result<Vec<u8>, String> {
+    whamm::compile_monitor(&[Source::new("x.mm", text)], &[], &Options::default()).map(|o| o.module).map_err(|e| e.to_string())
+}
+
+/// Imports and exports of a module, as `module.name` and `name`.
+fn interface(bytes: &[u8]) -> (Vec<String>, Vec<String>) {
+    let (mut imports, mut exports) = (Vec::new(), Vec::new());
+    for payload in wasmparser::Parser::new(0).parse_all(bytes) {
+        match payload.expect("it is valid") {
+            wasmparser::Payload::ImportSection(s) => {
+                imports.extend(s.into_imports().map(|i| i.expect("it is valid")).map(|i| format!("{}.{}", i.module, i.name)));
+            }
+            wasmparser::Payload::ExportSection(s) => {
+                exports.extend(s.into_iter().map(|e| e.expect("it is valid").name.to_string()));
+            }
+            _ => {}
+        }
+    }
+    (imports, exports)
+}
+
+fn exports(text: &str) -> Vec<String> {
+    let bytes = monitor(text).unwrap_or_else(|e| panic!("{e}"));
+    interface(&bytes).1.into_iter().filter(|e| e.starts_with("wasm:")).collect()
+}
+
+#[test]
+fn names_of_exports_are_as_engines_read_them() {
+    assert_eq!(exports("var g: i32; wasm:func:entry { g++; }"), ["wasm:func:entry  ()"]);
+    assert_eq!(exports("var g: i32; wasm:opcode:call(arg0: i32):before / arg0 == 3 / { g++; }"), ["wasm:opcode:call  (arg0)"]);
+    assert_eq!(
+        exports("var g: u32; wasm:opcode:i32.store:before { g = effective_addr; }"),
+        ["wasm:opcode:i32.store  (offset, arg1)"]
+    );
+    assert_eq!(exports("var g: u32; wasm:block:end { g = instr_count; }"), ["wasm:block:end  (instr_count)"]);
+    assert_eq!(exports("var g: bool; wasm:opcode:end:before { g = at_func_end; }"), ["wasm:opcode:end  (at_func_end)"]);
+    let site = exports("wasm:opcode:*:before { report var n: i32; n++; }");
+    assert!(site.len() == 2 && site[0].starts_with("wasm:opcode:*  ($") && site[1] == "wasm:exit", "{site:?}");
+    let known = exports("var g: i32; wasm:opcode:call:before / fid == 2 && fname == \"f\" / { g++; }");
+    assert!(
+        known.len() == 1 && known[0].starts_with("wasm:opcode:call / $") && known[0].ends_with("(fid, fname) / ()"),
+        "{known:?}"
+    );
+}
+
+#[test]
+fn two_probes_of_one_shape_are_one_export() {
+    assert_eq!(
+        exports("var g: i32; wasm:opcode:call:before { g++; } wasm:opcode:call:before { g += 2; }"),
+        ["wasm:opcode:call  ()"]
+    );
+}
+
+#[test]
+fn a_mixed_predicate_is_split_into_exports() {
+    let found = exports("var g: i32; wasm:opcode:br_if:before / fid == 1 || arg0 == 0 / { g++; }");
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().any(|e| e.ends_with("/ (arg0)")) && found.iter().any(|e| e.ends_with("/ ()")), "{found:?}");
+    assert!(
+        exports("var g: i32; wasm:opcode:nop:before / opname == \"call\" / { g++; }").is_empty(),
+        "what is never true leaves nothing"
+    );
+}
+
+#[test]
+fn immediates_of_tables_are_numbered_as_engines_do() {
+    assert_eq!(exports("var g: u32; wasm:opcode:br_table:before { g = imm0; }"), ["wasm:opcode:br_table  (imm1)"]);
+    assert_eq!(exports("var g: u32; wasm:opcode:br_if:before { g = imm0; }"), ["wasm:opcode:br_if  (imm0)"]);
+}
+
+#[test]
+fn only_what_needs_our_engine_asks_for_it() {
+    let marked =
+        |text: &str| interface(&monitor(text).unwrap_or_else(|e| panic!("{e}"))).0.contains(&"wasm-aot:ext.v1".to_string());
+    assert!(!marked("report var g: u32; wasm:opcode:*load*:before { g = align + memory; }"));
+    assert!(!marked("wasm:opcode:br_table:before { report var m: map<u32, u32>; m[target]++; }"));
+    for text in [
+        "var g: i32; wasm:opcode:call(res0: i32):after { g = res0; }",
+        "var g: u32; wasm:opcode:call:before { g = opidx; }",
+        "frame var f: i32; wasm:func:entry { f++; }",
+        "var g: i32; wasm:func:unwind { g++; }",
+        "var g: i32; wasm:opcode:loop:entry { g++; }",
+        "var g: bool; wasm:opcode:i32.load:before / trap / { g = true; }",
+    ] {
+        assert!(marked(text), "{text}");
+    }
+}
+
+#[test]
+fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
+    for text in [
+        "wasm:opcode:call:alt { drop_args(); }",
+        "wasm:opcode:i32.add:before { arg0 = 1; }",
+        "var g: u32; wasm:opcode:call:before { g = line; }",
+        "report frame var f: i32; wasm:func:entry { f++; }",
+        "frame var f: i32 = 3; wasm:func:entry { f++; }",
+    ] {
+        let said = monitor(text).expect_err(text);
+        assert!(said.contains("error[WeiError]") && said.contains("rewriting target"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_program_cannot_do_is_an_error_that_names_the_target_that_can() {
+    let script = Source::new("x.mm", "var g: i32; wasm:opcode:nop:before { g = probe_id; }");
+    let said =
+        whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default()).expect_err("it has none").to_string();
+    assert!(said.contains("`probe_id` is not known here") && said.contains("engine target"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_kept_exact_is_refused_by_name() {
+    let refused = |program: &str| {
+        let script = Source::new("x.mm", "report var n: i32; wasm:opcode:*:before { n++; }");
+        whamm::instrument(&[script], &[], program.as_bytes(), &Options::default()).expect_err(program).to_string()
+    };
+    assert!(refused("(module (memory 1 1 shared))").contains("shared memory"));
+    assert!(refused("(component)").contains("component"));
+    assert!(refused("not a module").contains("not a module"));
+}
+
+#[test]
+fn scripts_have_their_own_names_and_rows() {
+    let scripts = [1, 2].map(|n| {
+        Source::new(
+            format!("{n}.mm"),
+            format!("report var n: i32; fn f() -> i32 {{ return {n}; }} wasm:opcode:call:before {{ n += f(); }}"),
+        )
+    });
+    let program = b"(module (func $f) (func (export \"main\") call $f call $f))";
+    let output = whamm::instrument(&scripts, &[], program, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(output.diagnostics.is_empty());
+    let again = whamm::instrument(&scripts, &[], &output.module, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(interface(&again.module).1.contains(&"whamm:report:2".to_string()), "an instrumented program can be instrumented");
+}
