@@ -11,7 +11,7 @@ use crate::report::{Report, Row};
 use crate::sample::Ratio;
 use std::process::Command;
 
-const ROWS: [&str; 4] = ["start", "memory", "compile", "compile_wall"];
+const ROWS: [&str; 5] = ["start", "start_cpu", "memory", "compile", "compile_wall"];
 
 /// Those that are `wanted` by name.
 pub(super) fn measure(
@@ -70,11 +70,15 @@ fn process(tools: &Tools, series: &Series, rounds: usize, report: &mut Report) -
         if outcome.success { Ok(outcome) } else { Err(CorpusError::Failed { what: what(), said: outcome.said() }) }
     };
     run(Command::new(&command).arg("compile").arg(&series.subject.module).arg("-o").arg(&compiled))?;
-    let mut walls = Vec::new();
+    let [mut wall, mut cpu] = [Vec::new(), Vec::new()];
     for _ in 0..rounds {
-        walls.push(run(Command::new(&command).arg("run").arg(&compiled))?.wall.as_nanos() as u64);
+        let outcome = run(Command::new(&command).arg("run").arg(&compiled))?;
+        wall.push(outcome.wall.as_nanos() as u64);
+        cpu.push(outcome.cpu.as_nanos() as u64);
     }
-    let row = format!("{}/process", series.subject.name);
-    report.rows.push(Row::plain(row, blocks(walls).median(0.0) / 1e3, "us", rounds as u64));
+    for (row, values) in [("process", wall), ("process_cpu", cpu)] {
+        let row = format!("{}/{row}", series.subject.name);
+        report.rows.push(Row::plain(row, blocks(values).median(0.0) / 1e3, "us", rounds as u64));
+    }
     Ok(())
 }

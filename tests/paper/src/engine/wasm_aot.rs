@@ -22,6 +22,8 @@ pub(crate) struct Figures {
     pub(crate) cpu: u64,
     /// From the compiled file to the program's first instruction, by the clock.
     pub(crate) start: u64,
+    /// The same by the processors' time.
+    pub(crate) start_cpu: u64,
     /// By how much the process grew, at most.
     pub(crate) memory: u64,
     /// Compiling, where that is part of running.
@@ -65,7 +67,7 @@ fn compile(module: &Path, compiled: &Path, spectre: bool) -> Result<Figures, Box
 }
 
 fn run(compiled: &Path, arguments: &[String]) -> Result<Figures, Box<dyn Error>> {
-    let begin = Instant::now();
+    let clock = Clock::start();
     let engine = Engine::default();
     let module = Module::from_file(&engine, compiled)?;
     let mut linker: Linker<WasiCtx> = Linker::new(&engine);
@@ -74,13 +76,13 @@ fn run(compiled: &Path, arguments: &[String]) -> Result<Figures, Box<dyn Error>>
     let mut store = Store::new(&engine, world);
     let instance = linker.instantiate(&mut store, &module)?;
     let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
-    let start = begin.elapsed().as_nanos() as u64;
+    let start = clock.stop();
     let clock = Clock::start();
     match entry.call(&mut store, &[]) {
         Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(Figures { start, ..clock.stop() })
+    Ok(Figures { start: start.wall, start_cpu: start.cpu, ..clock.stop() })
 }
 
 /// Both clocks of a span.
