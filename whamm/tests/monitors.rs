@@ -133,6 +133,13 @@ fn every_monitor_says_the_same_on_both_targets() {
 }
 
 #[test]
+fn every_monitor_is_laid_out_in_the_usual_way() {
+    for script in monitors() {
+        assert_eq!(whamm::layout(&script).unwrap_or_else(|e| panic!("{e}")), script.text, "{}", script.name);
+    }
+}
+
+#[test]
 fn what_is_counted_is_what_the_interpreter_counts() {
     for name in PROGRAMS {
         let app = program(name);

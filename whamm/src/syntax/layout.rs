@@ -1,4 +1,5 @@
-//! The usual layout: one statement on a line, four blanks for each block, comments kept where they are.
+//! The usual layout: one statement on a line, four blanks for each block, comments kept where they are. A block that was on one line, and
+//! is short, stays there.
 //!
 //! Only blanks between symbols change, so that what a script means cannot. Rules are kept as they are written.
 
@@ -15,8 +16,6 @@ struct Symbol<'a> {
     comment: bool,
     /// A rule, a number, a word: what needs a blank before another such.
     solid: bool,
-    /// A rule, or a slash that encloses a predicate.
-    rule: bool,
 }
 
 const LONG: [&str; 18] =
@@ -102,7 +101,7 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
         };
         let symbol = &rest[..len];
         let solid = rule.is_some() || symbol.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@\"".contains(c));
-        list.push(Symbol { text: symbol, lines, comment: is_comment, solid, rule: rule.is_some() });
+        list.push(Symbol { text: symbol, lines, comment: is_comment, solid });
         (at, lines) = (at + len, 0);
     }
     list
@@ -121,21 +120,38 @@ pub fn layout(source: &Source) -> Result<String, Diagnostics> {
     let mut printer = Printer::default();
     let list = symbols(&source.text, &rules);
     for (i, symbol) in list.iter().enumerate() {
-        printer.symbol(symbol, i.checked_sub(1).map(|n| &list[n]), list.get(i + 1));
+        printer.short |= symbol.text == "{" && is_short(&list[i + 1..]);
+        printer.symbol(symbol, i.checked_sub(1).map(|n| &list[n]));
     }
     Ok(printer.out.trim_end().to_string() + "\n")
 }
 
+/// Whether a block, whose opening brace was just read, is short and on one line.
+fn is_short(rest: &[Symbol<'_>]) -> bool {
+    let mut width = 0;
+    for s in rest {
+        width += s.text.len() + 1;
+        if s.lines > 0 || width > 90 || s.text == "{" || s.text.starts_with("//") {
+            return false;
+        }
+        if s.text == "}" {
+            return width > 2;
+        }
+    }
+    false
+}
+
 #[derive(Default)]
 struct Printer {
+    /// In a block that stays on its line.
+    short: bool,
+    /// How many types of maps are open.
+    angles: usize,
     out: String,
     depth: usize,
     parens: usize,
-    /// In the head of a probe: a slash encloses.
-    head: bool,
     /// The symbol before was a prefix operator.
     prefix: bool,
-    fresh: bool,
 }
 
 impl Printer {
@@ -146,10 +162,9 @@ impl Printer {
             self.out.push_str(if blank { "\n\n" } else { "\n" });
         }
         self.out.push_str(&"    ".repeat(self.depth));
-        self.fresh = true;
     }
 
-    fn symbol(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>, after: Option<&Symbol<'_>>) {
+    fn symbol(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>) {
         let closes = s.text == "}";
         if closes {
             self.depth = self.depth.saturating_sub(1);
@@ -161,7 +176,8 @@ impl Printer {
             || (last == ";" && self.parens == 0)
             || before.is_some_and(|b| b.comment && (b.text.starts_with("//") || s.lines > 0));
         let joined = last == "}" && matches!(s.text, "else" | "elif");
-        if s.comment && s.lines == 0 && before.is_some() {
+        let beside = s.comment && s.lines == 0 && before.is_some();
+        if beside || (self.short && s.text != "{" && (starts || closes)) {
             self.out.push(' ');
         } else if (starts && !joined) || closes {
             let empty = closes && last == "{";
@@ -174,21 +190,19 @@ impl Printer {
             self.out.push(' ');
         }
         self.out.push_str(s.text);
-        self.fresh = false;
-        self.note(s, before, after);
+        self.short &= !closes;
+        self.note(s, before);
     }
 
-    fn note(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>, _after: Option<&Symbol<'_>>) {
-        if s.rule {
-            self.head = true;
-        }
+    fn note(&mut self, s: &Symbol<'_>, before: Option<&Symbol<'_>>) {
         let operand = before.is_some_and(|b| (b.solid && b.text != "return") || matches!(b.text, ")" | "]"));
         self.prefix = matches!(s.text, "!" | "~") || (s.text == "-" && !operand);
         match s.text {
             "{" => {
                 self.depth += 1;
-                self.head = false;
             }
+            "<" if before.is_some_and(|b| b.text == "map") => self.angles += 1,
+            ">" | ">>" => self.angles = self.angles.saturating_sub(s.text.len()),
             "(" => self.parens += 1,
             ")" => self.parens = self.parens.saturating_sub(1),
             _ => {}
@@ -203,6 +217,7 @@ impl Printer {
         }
         let keyword = matches!(before.text, "if" | "elif" | "while" | "return" | "in" | "for" | "as");
         match (before.text, s.text) {
+            ("<", _) | (_, ">" | ">>") if self.angles > 0 => false,
             (_, ";" | "," | ")" | "]" | "++" | "--") | ("(" | "[", _) => false,
             (".", _) | (_, ".") | ("..", _) | (_, "..") => false,
             (_, ":") => self.prefix_colon(),
@@ -233,6 +248,11 @@ mod tests {
         assert_eq!(once, twice);
         let strip = |t: &str| t.split_whitespace().collect::<String>();
         assert_eq!(strip(text), strip(&once));
-        assert!(once.contains("\n    if (x == -1) {\n        y = x ? 1 : 2;\n    } elif (z) {\n"), "{once}");
+        assert!(
+            once.contains(
+                "\n    if (x == -1) { y = x ? 1 : 2; } elif (z) { m[1]++; } else { lib.f(1, 2); } /* in */ t = m[1].0;\n"
+            ),
+            "{once}"
+        );
     }
 }
