@@ -105,12 +105,13 @@ pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
             Err(_) => {
                 outcome.trapped = true;
                 // A host that sees a trap can still ask for the report.
-                if let Some(flush) = instance.get_func(&store, "whamm:flush") {
+                let silent = store.data().written.is_empty() && kept(&mut store, &instance).is_empty();
+                if let Some(flush) = instance.get_func(&store, "whamm:flush").filter(|_| silent) {
                     flush.call(&mut store, &[], &mut []).expect("a report comes out");
                 }
             }
         }
-    } else if let Some(flush) = instance.get_func(&store, "whamm:flush") {
+    } else if let Some(flush) = instance.get_func(&store, "whamm:flush").filter(|_| kept(&mut store, &instance).is_empty()) {
         flush.call(&mut store, &[], &mut []).expect("a report comes out");
     }
     outcome.results.extend(store.data().log.clone());
