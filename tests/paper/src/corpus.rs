@@ -188,7 +188,7 @@ pub(crate) enum CorpusError {
     Io { what: String, error: std::io::Error },
     #[error("{what} failed: {said}")]
     Failed { what: String, said: String },
-    #[error("{program} as {build} answers otherwise than its uninstrumented build")]
+    #[error("{program} as {build} answers otherwise than it should")]
     Differs { program: &'static str, build: &'static str },
 }
 

@@ -43,6 +43,8 @@ struct Series {
     compiled: BTreeMap<Peer, Vec<Figures>>,
     run: BTreeMap<Peer, Vec<Figures>>,
     expected: Option<Vec<u8>>,
+    /// Who cannot run it, and why.
+    unable: BTreeMap<Peer, CorpusError>,
 }
 
 type Figure = fn(&Figures) -> u64;
@@ -86,6 +88,7 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Repor
     }
     for series in &all {
         series.rows(&mut report, &RATIOS.map(|ratio| ratio.0))?;
+        report.notes.extend(series.unable.values().map(|why| format!("No rows of a peer: {why}.")));
     }
     if !all.is_empty() {
         summary(&all, &mut report)?;
@@ -100,7 +103,7 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Repor
 
 impl Series {
     fn new(kind: Kind, subject: Subject) -> Self {
-        Self { subject, kind, compiled: BTreeMap::new(), run: BTreeMap::new(), expected: None }
+        Self { subject, kind, compiled: BTreeMap::new(), run: BTreeMap::new(), expected: None, unable: BTreeMap::new() }
     }
 
     /// Compiles in each engine, in turn.
@@ -108,8 +111,12 @@ impl Series {
         for &peer in peers {
             let made = self.compiled.entry(peer).or_default();
             // What runs without a file of machine code compiles when it runs; C is compiled once.
-            if peer.is_ahead_of_time() || peer == Peer::Wasm2c && made.is_empty() {
-                made.push(peer::compile(tools, peer, &self.subject)?);
+            if !peer.is_ahead_of_time() && (peer != Peer::Wasm2c || !made.is_empty()) {
+                continue;
+            }
+            match peer::compile(tools, peer, &self.subject) {
+                Ok(figures) => made.push(figures),
+                Err(error) => self.without(peer, error)?,
             }
         }
         Ok(())
@@ -118,12 +125,26 @@ impl Series {
     /// Runs in each engine, in turn.
     fn run(&mut self, tools: &Tools, peers: &[Peer]) -> Result<(), CorpusError> {
         for &peer in peers {
-            let (figures, said) = peer::run(tools, peer, &self.subject)?;
-            if *self.expected.get_or_insert_with(|| said.clone()) != said {
-                return Err(CorpusError::Differs { program: self.subject.name, build: peer.name() });
+            if self.unable.contains_key(&peer) {
+                continue;
             }
-            self.run.entry(peer).or_default().push(figures);
+            match peer::run(tools, peer, &self.subject) {
+                Ok((figures, said)) if *self.expected.get_or_insert_with(|| said.clone()) == said => {
+                    self.run.entry(peer).or_default().push(figures);
+                }
+                Ok(_) => return Err(CorpusError::Differs { program: self.subject.name, build: peer.name() }),
+                Err(error) => self.without(peer, error)?,
+            }
         }
+        Ok(())
+    }
+
+    /// Goes on without a peer, if it need not be there.
+    fn without(&mut self, peer: Peer, error: CorpusError) -> Result<(), CorpusError> {
+        if !peer.is_optional() {
+            return Err(error);
+        }
+        self.unable.entry(peer).or_insert(error);
         Ok(())
     }
 
@@ -207,13 +228,14 @@ fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
 /// Over all programs.
 fn summary(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     for (row, peer, figure, is_compiling, unit) in RATIOS {
-        let ours: Vec<Vec<u64>> = all.iter().map(|series| series.values(peer, figure, is_compiling)).collect();
-        let theirs: Vec<Vec<u64>> = all.iter().map(|series| series.values(Peer::Wasmtime, figure, is_compiling)).collect();
+        let able: Vec<&Series> = all.iter().filter(|series| !series.values(peer, figure, is_compiling).is_empty()).collect();
+        let of = |peer| able.iter().map(|series| series.values(peer, figure, is_compiling)).collect::<Vec<_>>();
+        let (ours, theirs) = (of(peer), of(Peer::Wasmtime));
         let rounds = ours.iter().chain(&theirs).map(Vec::len).min().unwrap_or(0);
         // A round's geometric mean, in millionths, beside one.
         let mean = |round: usize| {
             let logs = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours[round] as f64 / theirs[round] as f64).ln());
-            ((logs.sum::<f64>() / all.len() as f64).exp() * 1e6) as u64
+            ((logs.sum::<f64>() / able.len() as f64).exp() * 1e6) as u64
         };
         if let Some(ratio) = Ratio::of(&blocks((0..rounds).map(mean)), &blocks((0..rounds).map(|_| 1_000_000)), 0.0) {
             report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));

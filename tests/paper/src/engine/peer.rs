@@ -34,6 +34,11 @@ impl Peer {
         }
     }
 
+    /// Whether a program may be without it: what it cannot run says nothing of the others.
+    pub(super) fn is_optional(self) -> bool {
+        matches!(self, Self::Node | Self::Wasm2c)
+    }
+
     /// Whether what it makes is kept in files of machine code that are loaded for each run.
     pub(super) fn is_ahead_of_time(self) -> bool {
         matches!(self, Self::WasmAot | Self::NoSpectre | Self::Wasmtime)

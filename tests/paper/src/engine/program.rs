@@ -168,7 +168,7 @@ pub(super) fn candidates() -> Vec<Candidate> {
         Candidate { kind: Kind::Interpreter, source: Source::Rust("scripts", "4") },
         packaged(Kind::Cpp, "json", &["-std=c++17", "-fno-exceptions"], "8000"),
         Candidate { kind: Kind::Cpp, source: Source::C(MESHES) },
-        Candidate { kind: Kind::Rust, source: Source::Rust("patterns", "20") },
+        Candidate { kind: Kind::Rust, source: Source::Rust("patterns", "60") },
         Candidate { kind: Kind::Rust, source: Source::Rust("syntax", "10") },
     ]
 }
