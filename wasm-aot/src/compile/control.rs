@@ -7,6 +7,7 @@ use super::function::{Translator, machine_type};
 use crate::error::CompileError;
 use crate::types::{FuncType, ValType};
 use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
+use std::collections::BTreeMap;
 use wasmparser::{BlockType, BrTable};
 
 /// What kind of frame.
@@ -226,20 +227,32 @@ impl Translator<'_> {
         let index = self.pop();
         let (_, arity) = self.branch_target(table.default());
         let values = arguments(&self.peek_many(arity));
-        let default = self.block_call(table.default(), &values);
+        // Operands go along once for each place, however many entries lead there.
+        let mut edges = BTreeMap::new();
+        let default = self.edge(table.default(), arity, &mut edges);
         let mut targets = Vec::with_capacity(table.len() as usize);
         for depth in table.targets() {
-            targets.push(self.block_call(depth?, &values));
+            targets.push(self.edge(depth?, arity, &mut edges));
         }
         let table = self.builder.create_jump_table(JumpTableData::new(default, &targets));
         self.builder.ins().br_table(index, table);
+        for (depth, edge) in edges {
+            self.builder.seal_block(edge);
+            self.builder.switch_to_block(edge);
+            let (target, _) = self.branch_target(depth);
+            self.builder.ins().jump(target, &values);
+        }
         self.reachable = false;
         Ok(())
     }
 
-    fn block_call(&mut self, depth: u32, values: &[BlockArg]) -> BlockCall {
-        let (target, _) = self.branch_target(depth);
-        BlockCall::new(target, values.iter().copied(), &mut self.builder.func.dfg.value_lists)
+    /// Where an entry of a table leads: to its target if no operands go along, and to a block of its own, which takes them there, otherwise.
+    fn edge(&mut self, depth: u32, arity: usize, edges: &mut BTreeMap<u32, Block>) -> BlockCall {
+        let block = match arity {
+            0 => self.branch_target(depth).0,
+            _ => *edges.entry(depth).or_insert_with(|| self.builder.create_block()),
+        };
+        BlockCall::new(block, [], &mut self.builder.func.dfg.value_lists)
     }
 
     pub(super) fn return_(&mut self) {

@@ -25,6 +25,9 @@ pub(super) const FUNCTIONS: u32 = 0;
 /// The name space of what every module may have once.
 pub(super) const SINGLES: u32 = 1;
 
+/// The most values of one function while it is translated: many times those that registers can be allocated for.
+const VALUES: usize = 1 << 23;
+
 /// What a call goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Callee {
@@ -241,12 +244,25 @@ impl<'a> Translator<'a> {
             self.offset = offset as usize;
             self.builder.set_srcloc(SourceLoc::new(offset as u32));
             self.operator(&operator)?;
+            self.limit_values()?;
         }
         reader.finish()?;
         self.builder.seal_all_blocks();
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
         Ok(())
+    }
+
+    /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that blocks pass on. Memory is not to run out before
+    /// code generation refuses them.
+    fn limit_values(&self) -> Result<(), CompileError> {
+        match self.builder.func.dfg.num_values() <= VALUES {
+            true => Ok(()),
+            false => {
+                let what = format!("the function has more than {VALUES} values");
+                Err(CompileError::TooLarge { what, place: Place::module(self.offset) })
+            }
+        }
     }
 
     fn declare_locals(

@@ -245,6 +245,30 @@ fn a_table_of_a_hundred_thousand_branches_is_compiled_and_runs() {
 }
 
 #[test]
+fn small_modules_that_stand_for_billions_of_values_are_refused_or_compiled() {
+    let engine = quick();
+    let results = "i64 ".repeat(1_000);
+    let values = "i64.const 1 ".repeat(1_000);
+    let nested = format!("{}{values}{}", "block (type $t) ".repeat(40_000), "end ".repeat(40_000));
+    let called = "call $many ".repeat(40_000);
+    let branched = format!("block (type $t) {values} local.get 0 br_table {} end", "0 ".repeat(2_000));
+    for (body, fits) in [(nested, false), (called, false), (branched, true)] {
+        let text = format!(
+            "(module (type $t (func (result {results}))) (func $many (type $t) {values})
+                (func $f (export \"f\") (param i32) (result {results}) {body} {}))",
+            if fits { "" } else { "return" }
+        );
+        match Module::new(&engine, text) {
+            Ok(_) => assert!(fits),
+            Err(error) => {
+                let text = one_line(&error);
+                assert!(!fits && text.contains("too large") && text.contains("function 1 (f), offset 0x"), "{text}");
+            }
+        }
+    }
+}
+
+#[test]
 fn memories_and_tables_beyond_the_machine_are_refused_in_one_line() {
     let engine = quick();
     let refused = [
