@@ -122,7 +122,7 @@ const QUICKJS: Program = Program {
     sources: &[("quickjs", &["quickjs.c", "libregexp.c", "libunicode.c", "dtoa.c"])],
     options: &["-D_GNU_SOURCE", "-D_WASI_EMULATED_SIGNAL", "-D_WASI_EMULATED_PROCESS_CLOCKS"],
     libraries: &[],
-    rounds: "20",
+    rounds: "80",
 };
 
 const MESHES: Program = Program {
@@ -143,7 +143,7 @@ const MESHES: Program = Program {
     )],
     options: &["-std=c++17", "-fno-exceptions"],
     libraries: &[],
-    rounds: "8",
+    rounds: "24",
 };
 
 /// Each takes more than half a second.
@@ -163,13 +163,13 @@ pub(super) fn candidates() -> Vec<Candidate> {
         packaged(Kind::Compression, "lz4", &[], "4"),
         packaged(Kind::Compression, "zstd", &["-DZSTD_DISABLE_ASM"], "9"),
         packaged(Kind::Database, "sqlite", SQLITE, "100000"),
-        packaged(Kind::Interpreter, "lua", LUA, "60"),
+        packaged(Kind::Interpreter, "lua", LUA, "110"),
         Candidate { kind: Kind::Interpreter, source: Source::C(QUICKJS) },
-        Candidate { kind: Kind::Interpreter, source: Source::Rust("scripts", "4") },
-        packaged(Kind::Cpp, "json", &["-std=c++17", "-fno-exceptions"], "8000"),
+        Candidate { kind: Kind::Interpreter, source: Source::Rust("scripts", "7") },
+        packaged(Kind::Cpp, "json", &["-std=c++17", "-fno-exceptions"], "16000"),
         Candidate { kind: Kind::Cpp, source: Source::C(MESHES) },
         Candidate { kind: Kind::Rust, source: Source::Rust("patterns", "60") },
-        Candidate { kind: Kind::Rust, source: Source::Rust("syntax", "10") },
+        Candidate { kind: Kind::Rust, source: Source::Rust("syntax", "20") },
     ]
 }
 
