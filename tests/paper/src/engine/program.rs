@@ -151,8 +151,8 @@ pub(super) fn candidates() -> Vec<Candidate> {
     vec![
         kernel!(Kernel, "matmul", "60"),
         kernel!(Kernel, "nbody", "9000000"),
-        kernel!(Kernel, "mandelbrot", "1100"),
-        kernel!(Kernel, "fannkuch", "10"),
+        kernel!(Kernel, "mandelbrot", "1600"),
+        kernel!(Kernel, "fannkuch", "11"),
         kernel!(Kernel, "sha256", "150"),
         kernel!(Kernel, "quicksort", "10"),
         kernel!(Kernel, "sieve", "50"),
