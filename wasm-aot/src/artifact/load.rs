@@ -16,9 +16,18 @@ pub(super) fn hash(file: &[u8], header: &Header, encoded: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(encoded);
     for part in Part::ALL {
-        hasher.update(file.get(header.range(part)).unwrap_or_default());
+        hash_part(&mut hasher, file.get(header.range(part)).unwrap_or_default());
     }
     *hasher.finalize().as_bytes()
+}
+
+/// Large parts are hashed on all processors.
+fn hash_part(hasher: &mut blake3::Hasher, part: &[u8]) {
+    const LARGE: usize = 1 << 20;
+    match part.len() < LARGE {
+        true => hasher.update(part),
+        false => hasher.update_rayon(part),
+    };
 }
 
 /// Loads a compiled module.

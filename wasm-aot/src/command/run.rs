@@ -3,6 +3,8 @@
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
@@ -124,10 +126,13 @@ impl Run {
     }
 
     fn load(&self, engine: &Engine, path: &Path) -> Result<Module, Failure> {
-        let bytes = read(path)?;
-        if bytes.starts_with(b"\x7fELF") {
+        // Machine code is mapped, however large it is.
+        let mut start = [0; 4];
+        let is_code = File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF";
+        if is_code {
             return Module::from_file(engine, path).map_err(about(path));
         }
+        let bytes = read(path)?;
         match Cache::of_user().filter(|_| !self.no_cache) {
             Some(cache) => cache.module(engine, &bytes).map_err(about(path)),
             None => Module::new(engine, bytes).map_err(about(path)),
