@@ -58,10 +58,7 @@ pub struct FunctionSummary {
 
 /// Looks at a file of machine code, or compiles what `bytes` gives.
 pub fn inspect(engine: &Engine, path: &Path, bytes: impl FnOnce() -> Option<Vec<u8>>) -> Result<Inspection, Error> {
-    let mut start = [0u8; 4];
-    let is_code = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut start)).is_ok()
-        && start == *b"\x7fELF";
-    let module = match is_code {
+    let module = match Module::is_machine_code(path) {
         true => Module::from_file(engine, path)?,
         false => Module::new(engine, bytes().ok_or_else(|| Error::Artifact(format!("{}: cannot be read", path.display())))?)?,
     };

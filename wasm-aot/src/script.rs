@@ -16,7 +16,9 @@ use wast::{QuoteWat, Wast, WastArg, WastDirective, WastExecute, WastInvoke, Wast
 /// How a script went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// How many directives did as expected.
+    /// How many directives there are, those of threads included.
+    pub directives: usize,
+    /// How many did as expected.
     pub passed: usize,
     /// Those that did not: where, and what happened.
     pub failed: Vec<Failure>,
@@ -35,7 +37,10 @@ pub struct Failure {
 pub fn run(engine: &Engine, text: &str) -> Result<Outcome, Error> {
     let text: Arc<str> = text.into();
     let mut runner = Runner::new(engine, &text)?;
-    parsed(&text, |script| runner.all(script.directives))?;
+    parsed(&text, |script| {
+        runner.outcome.directives = count(&script.directives);
+        runner.all(script.directives);
+    })?;
     for (_, thread) in std::mem::take(&mut runner.threads) {
         runner.join(thread);
     }
@@ -49,6 +54,22 @@ fn parsed<R>(text: &str, take: impl FnOnce(Wast<'_>) -> R) -> Result<R, Error> {
     lexer.allow_confusing_unicode(true);
     let buffer = wast::parser::ParseBuffer::new_with_lexer(lexer).map_err(text_error)?;
     Ok(take(wast::parser::parse(&buffer).map_err(text_error)?))
+}
+
+/// How many directives there are, and in threads.
+fn count(directives: &[WastDirective<'_>]) -> usize {
+    let within = |directive: &WastDirective<'_>| match directive {
+        WastDirective::Thread(thread) => count(&thread.directives),
+        _ => 0,
+    };
+    directives.iter().map(|directive| 1 + within(directive)).sum()
+}
+
+impl Outcome {
+    /// How many directives were never reached.
+    pub fn skipped(&self) -> usize {
+        self.directives.saturating_sub(self.passed + self.failed.len())
+    }
 }
 
 struct Runner {
@@ -223,7 +244,7 @@ impl Runner {
         let (name, shared) = (thread.name.name().to_owned(), owned(thread.shared_module));
         let key = name.clone();
         let handle = std::thread::spawn(move || {
-            let failed = |message: String| Outcome { passed: 0, failed: vec![Failure { line: 0, message }] };
+            let failed = |message: String| Outcome { directives: 0, passed: 0, failed: vec![Failure { line: 0, message }] };
             let work = || {
                 let mut runner = Runner::new(&engine, &text)?;
                 runner.give(shared, &memories)?;

@@ -48,8 +48,8 @@ groups! {
     "wide arithmetic": Latest, proposal(Suite::WideArithmetic);
 }
 
-/// How a group went: passed, and what failed by file.
-type Outcome = (usize, BTreeMap<String, Vec<String>>);
+/// How a group went: passed, skipped, and what failed by file.
+type Outcome = (usize, usize, BTreeMap<String, Vec<String>>);
 
 fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcome {
     let mut config = Config::new();
@@ -58,7 +58,7 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
         config.proposal(*proposal, false);
     }
     let engine = Engine::new(&config).expect("an engine");
-    let (mut passed, mut failures) = (0, BTreeMap::<String, Vec<String>>::new());
+    let (mut passed, mut skipped, mut failures) = (0, 0, BTreeMap::<String, Vec<String>>::new());
     for file in files() {
         if std::env::var("SUITE_FILE").is_ok_and(|only| !file.name().contains(&only)) {
             continue;
@@ -66,6 +66,7 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
         match script::run(&engine, file.raw()) {
             Ok(outcome) => {
                 passed += outcome.passed;
+                skipped += outcome.skipped();
                 for failure in outcome.failed {
                     let message = format!("line {}: {}", failure.line, failure.message);
                     failures.entry(file.name().to_owned()).or_default().push(message);
@@ -74,25 +75,26 @@ fn run((_, specification, without, files): &Group, optimize: Optimize) -> Outcom
             Err(error) => failures.entry(file.name().to_owned()).or_default().push(error.to_string()),
         }
     }
-    (passed, failures)
+    (passed, skipped, failures)
 }
 
 /// Prints a row of the table, and tells how many failures are not allowed.
-fn report(group: &str, (passed, failures): &Outcome) -> usize {
+fn report(group: &str, (passed, skipped, failures): &Outcome) -> usize {
     let failed: usize = failures.values().map(Vec::len).sum();
     let reason = |file: &str, count: usize| {
         let known = ALLOWED.iter().find(|(allowed, of, many, _)| (*allowed, *of, *many) == (group, file, count));
         known.map(|(.., why)| *why)
     };
     let allowed: usize = failures.iter().filter_map(|(file, all)| reason(file, all.len()).map(|_| all.len())).sum();
-    println!("{group:<24} {passed:>8} {:>8} {allowed:>8} {:>8}", failed - allowed, 0);
+    println!("{group:<24} {passed:>8} {:>8} {allowed:>8} {skipped:>8}", failed - allowed);
     for (file, messages) in failures {
         match reason(file, messages.len()) {
             Some(why) => println!("    {file}: {} allowed: {why}", messages.len()),
             None => messages.iter().take(20).for_each(|message| println!("    {file} {message}")),
         }
     }
-    failed - allowed
+    // A directive that nobody ran is a failure too.
+    failed - allowed + skipped
 }
 
 fn main() -> ExitCode {

@@ -272,8 +272,7 @@ fn no_program_leaves_its_directory() {
     fs::write(guest.join("file"), "inside\n").unwrap();
     fs::create_dir(guest.join("dir")).unwrap();
     let secret = workshop.path("secret");
-    let links =
-        [("up", ".."), ("to_secret", "../secret"), ("root", "/"), ("proc", "/proc"), ("twice", "up"), ("dir/up", "../..")];
+    let links = [("up", ".."), ("to_secret", "../secret"), ("top", "/"), ("proc", "/proc"), ("twice", "up"), ("dir/up", "../..")];
     for (name, target) in links {
         symlink(target, guest.join(name)).unwrap();
     }

@@ -7,7 +7,8 @@ use crate::error::Error;
 use crate::module::ModuleInfo;
 use crate::runtime::{Code, Module, Tables};
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
+use std::io::Read as _;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,10 +31,22 @@ fn hash_part(hasher: &mut blake3::Hasher, part: &[u8]) {
     };
 }
 
+/// Opens a file without waiting for anybody to write to it.
+fn open(path: &Path) -> std::io::Result<File> {
+    File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Whether a path names a file that looks like machine code. What comes through a pipe is left in it.
+pub(crate) fn is_machine_code(path: &Path) -> bool {
+    let mut start = [0; 4];
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    is_file && open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
+}
+
 /// Loads a compiled module.
 pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
-    let file = File::open(path).map_err(|error| refused(error.to_string()))?;
+    let file = open(path).map_err(|error| refused(error.to_string()))?;
     let metadata = file.metadata().map_err(|error| refused(error.to_string()))?;
     trusted(&metadata).map_err(&refused)?;
     let len = metadata.len() as usize;

@@ -20,5 +20,5 @@ mod write;
 
 pub(crate) use array::Array;
 pub(crate) use header::VERSION;
-pub(crate) use load::{load, origin};
+pub(crate) use load::{is_machine_code, load, origin};
 pub(crate) use write::write;

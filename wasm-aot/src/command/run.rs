@@ -3,8 +3,6 @@
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
@@ -127,9 +125,7 @@ impl Run {
 
     fn load(&self, engine: &Engine, path: &Path) -> Result<Module, Failure> {
         // Machine code is mapped, however large it is.
-        let mut start = [0; 4];
-        let is_code = File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF";
-        if is_code {
+        if Module::is_machine_code(path) {
             return Module::from_file(engine, path).map_err(about(path));
         }
         let bytes = read(path)?;

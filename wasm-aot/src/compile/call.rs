@@ -14,7 +14,7 @@ use cranelift_codegen::isa::CallConv;
 
 /// What is called.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(super) enum Called {
     /// A function of this module.
     Direct(FuncRef),
     /// Code with a signature.
@@ -35,41 +35,41 @@ impl Translator<'_> {
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
         let index = self.pop();
         let (code, vmctx) = self.indirect(index, ty, table);
-        let target = Target::Indirect(self.signature_of(ty), code);
+        let target = Called::Indirect(self.signature_of(ty), code);
         self.call_wasm(target, vmctx, ty);
     }
 
     pub(super) fn return_call_indirect(&mut self, ty: u32, table: u32) {
         let index = self.pop();
         let (code, vmctx) = self.indirect(index, ty, table);
-        let target = Target::Indirect(self.signature_of(ty), code);
+        let target = Called::Indirect(self.signature_of(ty), code);
         self.return_call_wasm(target, vmctx, ty);
     }
 
     pub(super) fn call_ref(&mut self, ty: u32) {
         let function = self.pop();
         let (code, vmctx) = self.enter(function, Trap::NullFunctionReference);
-        let target = Target::Indirect(self.signature_of(ty), code);
+        let target = Called::Indirect(self.signature_of(ty), code);
         self.call_wasm(target, vmctx, ty);
     }
 
     pub(super) fn return_call_ref(&mut self, ty: u32) {
         let function = self.pop();
         let (code, vmctx) = self.enter(function, Trap::NullFunctionReference);
-        let target = Target::Indirect(self.signature_of(ty), code);
+        let target = Called::Indirect(self.signature_of(ty), code);
         self.return_call_wasm(target, vmctx, ty);
     }
 
     /// A function of this module or an imported one, and the instance it runs in.
-    fn direct(&mut self, index: u32) -> (Target, Value) {
+    fn direct(&mut self, index: u32) -> (Called, Value) {
         if index >= self.info.imported.functions {
-            return (Target::Direct(self.function_ref(index)), self.vmctx);
+            return (Called::Direct(self.function_ref(index)), self.vmctx);
         }
         let import = self.layout.function(index);
         let code = self.fixed_word(import + at::FUNC_CODE);
         let vmctx = self.fixed_word(import + at::FUNC_VMCTX);
         let signature = self.signature_of(self.info.functions[index as usize]);
-        (Target::Indirect(signature, code), vmctx)
+        (Called::Indirect(signature, code), vmctx)
     }
 
     /// The function of a table, checked for its type: code and instance.
@@ -106,7 +106,7 @@ impl Translator<'_> {
         (code, vmctx)
     }
 
-    fn call_wasm(&mut self, target: Target, vmctx: Value, ty: u32) {
+    fn call_wasm(&mut self, target: Called, vmctx: Value, ty: u32) {
         let ty = &self.info.types[ty as usize];
         let (params, results) = (ty.params().len(), ty.results().len());
         let mut args = vec![vmctx];
@@ -115,29 +115,29 @@ impl Translator<'_> {
         self.stack.extend(results);
     }
 
-    fn return_call_wasm(&mut self, target: Target, vmctx: Value, ty: u32) {
+    fn return_call_wasm(&mut self, target: Called, vmctx: Value, ty: u32) {
         let params = self.info.types[ty as usize].params().len();
         let mut args = vec![vmctx];
         args.extend(self.pop_many(params));
         match target {
-            Target::Direct(function) => self.builder.ins().return_call(function, &args),
-            Target::Indirect(signature, code) => self.builder.ins().return_call_indirect(signature, code, &args),
+            Called::Direct(function) => self.builder.ins().return_call(function, &args),
+            Called::Indirect(signature, code) => self.builder.ins().return_call_indirect(signature, code, &args),
         };
         self.reachable = false;
     }
 
     /// Calls, with a way for exceptions if there is a landing.
-    pub(super) fn call_that_may_throw(&mut self, target: Target, args: &[Value], results: usize) -> Vec<Value> {
+    pub(super) fn call_that_may_throw(&mut self, target: Called, args: &[Value], results: usize) -> Vec<Value> {
         let Some(landing) = self.landing() else {
             let call = match target {
-                Target::Direct(function) => self.builder.ins().call(function, args),
-                Target::Indirect(signature, code) => self.builder.ins().call_indirect(signature, code, args),
+                Called::Direct(function) => self.builder.ins().call(function, args),
+                Called::Indirect(signature, code) => self.builder.ins().call_indirect(signature, code, args),
             };
             return self.builder.inst_results(call).to_vec();
         };
         let signature = match target {
-            Target::Direct(function) => self.builder.func.dfg.ext_funcs[function].signature,
-            Target::Indirect(signature, _) => signature,
+            Called::Direct(function) => self.builder.func.dfg.ext_funcs[function].signature,
+            Called::Indirect(signature, _) => signature,
         };
         let normal = self.builder.create_block();
         let returns = self.builder.func.dfg.signatures[signature].returns.clone();
@@ -150,8 +150,8 @@ impl Translator<'_> {
         let table = ExceptionTableData::new(signature, returned, [ExceptionTableItem::Default(thrown)]);
         let table = self.builder.func.dfg.exception_tables.push(table);
         match target {
-            Target::Direct(function) => self.builder.ins().try_call(function, args, table),
-            Target::Indirect(_, code) => self.builder.ins().try_call_indirect(code, args, table),
+            Called::Direct(function) => self.builder.ins().try_call(function, args, table),
+            Called::Indirect(_, code) => self.builder.ins().try_call_indirect(code, args, table),
         };
         self.builder.seal_block(normal);
         self.builder.switch_to_block(normal);

@@ -139,7 +139,9 @@ fn leave(ty: &FuncType, target: &Target) -> Result<Compiled, CompileError> {
         builder.ins().brif(failed, bad, &[], good, &[]);
         builder.switch_to_block(bad);
         // What failed is in the store; this does not return.
-        let raise = builder.import_signature(builtin_signature(Builtin::Raise));
+        let mut raise = Signature::new(CallConv::SystemV);
+        raise.params.push(AbiParam::new(types::I64));
+        let raise = builder.import_signature(raise);
         let code = builder.ins().load(types::I64, trusted, host, at::HOST_RAISE);
         builder.ins().call_indirect(raise, code, &[host]);
         builder.ins().trap(crate::trap::Trap::Unreachable.code());

@@ -162,10 +162,6 @@ extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc) }
 }
 
-extern "C" fn raise(_vmctx: *mut u8) {
-    unreachable!("host functions raise through their own head");
-}
-
 /// The table that every vmctx leads to, in the order of [`Builtin::ALL`].
 pub(crate) static TABLE: Table = Table(table());
 
@@ -196,7 +192,6 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::Notify => notify as *const u8,
             Builtin::ExceptionNew => exception_new as *const u8,
             Builtin::Throw => throw as *const u8,
-            Builtin::Raise => raise as *const u8,
         };
         i += 1;
     }

@@ -5,6 +5,7 @@
 //! This module exists to keep what machine code reads in step with the vector that owns it.
 #![allow(unsafe_code)]
 
+use super::definition::define;
 use crate::error::Error;
 use crate::types::TableType;
 use crate::vm;
@@ -33,17 +34,8 @@ impl Elements {
         };
         items.resize(len, item);
         let value = vm::Table { base: items.as_mut_ptr(), len };
-        let (definition, kept) = match place {
-            Some(place) => {
-                // SAFETY: (1) the caller, see # Safety.
-                unsafe { place.write(value) };
-                (place, None)
-            }
-            None => {
-                let mut kept = Box::new(value);
-                (&raw mut *kept, Some(kept))
-            }
-        };
+        // SAFETY: (1) the caller, see # Safety.
+        let (definition, kept) = unsafe { define(value, place) };
         Ok(Self { ty, definition, items, _definition: kept })
     }
 

@@ -105,11 +105,20 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     let store = unsafe { &mut *host.store };
     store.make_room();
     let (params, results) = (host.ty.params().len(), host.ty.results().len());
-    // SAFETY: (1) the trampoline's frame has room for the parameters and for the results.
-    let args = unsafe { std::slice::from_raw_parts(values, params) }.to_vec();
+    // Results go where arguments came from, so that those are copied first: few without asking for memory.
+    let (mut few, mut many) = ([0u128; 16], Vec::new());
+    let args = match few.get_mut(..params) {
+        Some(args) => args,
+        None => {
+            many.resize(params, 0);
+            &mut many[..]
+        }
+    };
+    // SAFETY: (1) the trampoline's frame has room for the parameters and for the results; (2) nothing of ours overlaps it.
+    unsafe { std::ptr::copy_nonoverlapping(values, args.as_mut_ptr(), params) };
     // SAFETY: as above.
     let results = unsafe { std::slice::from_raw_parts_mut(values, results) };
-    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| (host.body)(store, host.caller, &args, results)));
+    let caught = std::panic::catch_unwind(AssertUnwindSafe(|| (host.body)(store, host.caller, args, results)));
     let failure = match caught {
         Ok(Ok(())) if store.interruption().is_requested() && store.interruption().take() => {
             Failure::Error(Error::Trap(crate::error::TrapReport {
@@ -293,6 +302,17 @@ impl Func {
         };
         Ok(vm::FuncImport { code, vmctx })
     }
+}
+
+/// A host function that takes and gives values as machine code does.
+pub(crate) fn plain<T: 'static>(
+    body: impl Fn(Caller<'_, T>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync + 'static,
+) -> std::sync::Arc<Call> {
+    std::sync::Arc::new(move |store, caller, args, results| {
+        // SAFETY: (1) the function was made in a store with data of this type.
+        let context = unsafe { StoreContextMut::from_core(store) };
+        body(Caller::new(context, caller.map(Instance::from_data)), args, results)
+    })
 }
 
 /// A host function that takes values of any type, as one that takes what machine code passes.

@@ -5,6 +5,7 @@
 //! This module exists to own address space. Everything is bounds-checked here before it is touched.
 #![allow(unsafe_code)]
 
+use super::definition::define;
 use crate::error::Error;
 use crate::types::MemoryType;
 use crate::vm;
@@ -130,17 +131,8 @@ impl Linear {
         }
         let space = style.space(&ty)?;
         let value = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
-        let (definition, kept) = match place {
-            Some(place) => {
-                // SAFETY: (1) the caller, see # Safety.
-                unsafe { place.write(value) };
-                (place, None)
-            }
-            None => {
-                let mut kept = Box::new(value);
-                (&raw mut *kept, Some(kept))
-            }
-        };
+        // SAFETY: (1) the caller, see # Safety.
+        let (definition, kept) = unsafe { define(value, place) };
         Ok(Self { ty, definition, backing: Backing::Own { space, _definition: kept } })
     }
 

@@ -92,6 +92,19 @@ impl<T: 'static> Linker<T> {
         self.insert(module, name, Item::Host(make, std::marker::PhantomData))
     }
 
+    /// Defines a host function that takes and gives values as machine code does: integers in the lower bits.
+    pub(crate) fn func_plain(
+        &mut self,
+        module: &str,
+        name: &str,
+        ty: FuncType,
+        body: impl Fn(Caller<'_, T>, &[u128], &mut [u128]) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Result<&mut Self, Error> {
+        let raw = super::function::plain(body);
+        let make: Make = Arc::new(move |place| place(ty.clone(), Arc::clone(&raw)));
+        self.insert(module, name, Item::Host(make, std::marker::PhantomData))
+    }
+
     /// Defines everything that an instance exports, under a module's name.
     pub fn instance(&mut self, store: impl AsContextMut<Data = T>, module: &str, instance: Instance) -> Result<&mut Self, Error> {
         for (name, item) in instance.exports(store) {

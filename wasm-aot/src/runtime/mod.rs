@@ -5,6 +5,7 @@ mod backtrace;
 mod bridge;
 mod builtin;
 mod code;
+mod definition;
 mod elements;
 mod function;
 mod handle;

@@ -96,6 +96,11 @@ impl Module {
         Ok(artifact::write(&compilation, engine.target(), &bytes))
     }
 
+    /// Whether a file is machine code that [`from_file`](Self::from_file) may load, by its first bytes.
+    pub fn is_machine_code(path: impl AsRef<std::path::Path>) -> bool {
+        artifact::is_machine_code(path.as_ref())
+    }
+
     /// Loads a module that was compiled before. The file is executed: it is refused if others may write it, if it is damaged, or if another version
     /// or another processor made it.
     pub fn from_file(engine: &Engine, path: impl AsRef<std::path::Path>) -> Result<Self, Error> {

@@ -61,8 +61,6 @@ builtins! {
     ExceptionNew(W, I32) -> W;
     /// Exception, frame, return address of that frame's call: goes to whoever catches it.
     Throw(W, W, W);
-    /// A host function has failed: leaves the machine code.
-    Raise();
 }
 
 impl Builtin {

@@ -6,7 +6,10 @@
 #![allow(unsafe_code)]
 
 use super::{Guest, MODULE, Outcome, ValueType, WasiCtx, functions};
-use crate::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, Val, ValType};
+use crate::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, ValType};
+
+/// No call has more arguments.
+const MOST: usize = 9;
 
 /// Gives a linker all calls of WASI. `context` finds a program's world in the embedder's data.
 pub fn add_to_linker<T: 'static>(
@@ -15,16 +18,16 @@ pub fn add_to_linker<T: 'static>(
 ) -> Result<(), Error> {
     for function in functions() {
         let ty = FuncType::new(function.params.iter().map(value_type), function.results.iter().map(value_type));
-        linker.func_new(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
-            let args: Vec<u64> = args.iter().map(raw).collect();
+        linker.func_plain(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
+            let mut integers = [0u64; MOST];
+            let integers = &mut integers[..args.len()];
+            integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
             let (base, len) = memory(&mut caller)?;
             // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
             let guest = unsafe { Guest::new(base, len) };
-            match (function.call)(context(caller.data_mut()), &guest, &args) {
+            match (function.call)(context(caller.data_mut()), &guest, integers) {
                 Outcome::Errno(errno) => {
-                    if let Some(result) = results.first_mut() {
-                        *result = Val::I32(errno.number().into());
-                    }
+                    results.iter_mut().for_each(|result| *result = u128::from(errno.number()));
                     Ok(())
                 }
                 Outcome::Exit(code) => Err(Error::Exit(code as i32)),
@@ -47,13 +50,5 @@ fn value_type(ty: &ValueType) -> ValType {
     match ty {
         ValueType::I32 => ValType::I32,
         ValueType::I64 => ValType::I64,
-    }
-}
-
-fn raw(value: &Val) -> u64 {
-    match value {
-        Val::I32(value) => u64::from(*value as u32),
-        Val::I64(value) => *value as u64,
-        _ => unreachable!("WASI passes integers"),
     }
 }

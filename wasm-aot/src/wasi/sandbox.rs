@@ -38,7 +38,7 @@ const WAYS: &[&str] = &[
     "../vault/secret",
     "dir/../../vault/secret",
     "./../vault/secret",
-    "../root/../vault/secret",
+    "../granted/../vault/secret",
     "up/vault/secret",
     "beside/secret",
     "absolute/secret",

@@ -36,13 +36,13 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("wasm-aot-wasi-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(path.join("root")).unwrap();
+        fs::create_dir_all(path.join("granted")).unwrap();
         Self(path)
     }
 
     /// What the guest is given.
     pub(crate) fn root(&self) -> PathBuf {
-        self.0.join("root")
+        self.0.join("granted")
     }
 
     /// What lies around it.

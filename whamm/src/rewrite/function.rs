@@ -5,6 +5,12 @@
 //! beginnings of functions, then those of blocks, then ends of blocks, then instructions, then ends of functions. If branches leave the
 //! function's body it is wrapped in a block, so that they land on its last end too.
 
+mod access;
+mod frames;
+mod operands;
+mod replacement;
+mod sums;
+
 use super::known::{Site, access};
 use super::rows::Source;
 use super::tally::{self, Part, Stretch};
@@ -206,81 +212,6 @@ impl<'a> Walker<'_, 'a> {
         Ok(())
     }
 
-    fn results_type(&mut self) -> BlockType {
-        let results: Vec<ValType> = self.r.app.shape(self.fid).1.iter().map(|&t| val(t)).collect();
-        match results[..] {
-            [] => BlockType::Empty,
-            [one] => BlockType::Result(one),
-            _ => BlockType::FunctionType(self.r.support.ty(&(vec![], results))),
-        }
-    }
-
-    fn handler_type(&mut self) -> BlockType {
-        BlockType::Result(ValType::Ref(wasm_encoder::RefType {
-            nullable: true,
-            heap_type: wasm_encoder::HeapType::Abstract { shared: false, ty: wasm_encoder::AbstractHeapType::Exn },
-        }))
-    }
-
-    /// Variables of this activation are locals, and begin as they are declared.
-    fn begin_frames(&mut self) {
-        if !self.r.uses_frames() {
-            return;
-        }
-        let mut used: BTreeSet<u32> = BTreeSet::new();
-        for probe in &self.r.program.probes {
-            used.extend(frames_of(&probe.body.stmts, probe.body.predicate.as_ref()));
-        }
-        for (n, variable) in (0..).zip(&self.r.program.frames) {
-            if !used.contains(&n) {
-                self.frames.push(Storage::Constant(0));
-                self.reported.remove(&n);
-                continue;
-            }
-            let slots: Vec<u32> = variable.ty.slots().into_iter().map(|s| self.locals.keep(s)).collect();
-            let storage = Storage::Locals(slots.first().copied().unwrap_or(0));
-            self.frames.push(storage);
-            if let Some(init) = &variable.init {
-                let (pc, index, last) = self.site(0, true);
-                let site = Site { facts: &self.r.facts, fid: self.fid, op: None, pc, index, last };
-                let scope = Scope { globals: self.r.globals.clone(), ..Scope::default() };
-                let mut emitter =
-                    Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site, self.r.program, self.r.libraries);
-                emitter.expr(init);
-                emitter.store(storage, &variable.ty);
-                let code = std::mem::take(&mut emitter.out);
-                self.out.extend(code);
-            }
-        }
-    }
-
-    /// At every end of an activation, what its variables hold is added to the function's sums.
-    fn end_frames(&mut self) {
-        for n in self.reported.clone() {
-            let variable = &self.r.program.frames[n as usize];
-            let slots = variable.ty.slots();
-            let (support, fid) = (&mut self.r.support, self.fid);
-            let first = *self.r.framed.entry((fid, n)).or_insert_with(|| {
-                let all: Vec<u32> = slots.iter().map(|&s| support.global(s, 0)).collect();
-                all.first().copied().unwrap_or(0)
-            });
-            let known = fold::Nothing;
-            let scope = Scope::default();
-            let mut emitter =
-                Emitter::new(&mut self.r.support, &mut self.locals, &scope, &known, self.r.program, self.r.libraries);
-            if variable.ty.is_numeric() {
-                emitter.load(Storage::Globals(first), &variable.ty);
-            }
-            emitter.load(self.frames[n as usize], &variable.ty);
-            if variable.ty.is_numeric() {
-                emitter.operator(crate::syntax::ast::BinOp::Add, &variable.ty);
-            }
-            emitter.store(Storage::Globals(first), &variable.ty);
-            let code = std::mem::take(&mut emitter.out);
-            self.out.extend(code);
-        }
-    }
-
     /// Matches probes whose event is no instruction.
     fn structural(&mut self, probes: &[&'a Probe], index: usize, at_entry: bool) -> Vec<Action<'a>> {
         probes.iter().filter_map(|p| self.matched(p, index, at_entry, &[], &[])).collect()
@@ -347,91 +278,6 @@ impl<'a> Walker<'_, 'a> {
         storage
     }
 
-    /// What a body adds to what, if that is all it does.
-    fn sums(&self, body: &'a crate::hir::Body, site: &Site<'_>, values: &[Option<Expr>]) -> Option<Vec<(Addend<'a>, i64)>> {
-        if body.stmts.is_empty() || !body.locals.is_empty() || !body.inits.is_empty() {
-            return None;
-        }
-        let mut list: Vec<(Addend<'a>, i64)> = Vec::new();
-        for stmt in &body.stmts {
-            let (place, amount) = tally::addition(stmt)?;
-            let addend = match place {
-                Place::Var(Var::Site(n), ty) => {
-                    let begins = values.get(*n as usize)?.as_ref().is_none_or(|v| v.kind == ExprKind::Int(0));
-                    let once = !list.iter().any(|l| matches!(l.0, Addend::Site(m, _) if m == *n));
-                    (begins && once).then_some(Addend::Site(*n, ty))?
-                }
-                Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => Addend::Global(*n, ty),
-                Place::Element(map, key) => {
-                    let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
-                    let key = fold::fold((**key).clone(), site);
-                    let (ExprKind::Int(k), true) = (&key.kind, self.r.added_only.contains(&n)) else { return None };
-                    Addend::Element(n, i64::try_from(*k).ok()?, map, place.ty())
-                }
-                _ => return None,
-            };
-            list.push((addend, amount));
-        }
-        let all_used = (0..body.sites.len()).all(|n| list.iter().any(|l| matches!(l.0, Addend::Site(m, _) if m as usize == n)));
-        all_used.then_some(list)
-    }
-
-    /// Adds to the current stretch.
-    fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<(Addend<'a>, i64)>) {
-        let at = self.out.len();
-        let mut stretch = self.stretch.take().unwrap_or_else(|| Stretch::new(at));
-        for (addend, amount) in sums {
-            match addend {
-                Addend::Site(n, ty) => {
-                    let slot = ty.slots()[0];
-                    let global = stretch.counter(amount, slot == ValType::I64, || self.r.support.global(slot, 0));
-                    let variable = &probe.body.sites[n as usize];
-                    if variable.report {
-                        self.r.rows.add(
-                            &mut self.r.support,
-                            variable,
-                            Some(probe),
-                            (self.fid, pc),
-                            &[Source::Global(global, slot)],
-                        );
-                    }
-                }
-                Addend::Global(n, ty) => {
-                    if let Storage::Globals(global) = self.r.globals[n as usize] {
-                        stretch.add((global, tally::is_wide(ty)), amount);
-                    }
-                }
-                Addend::Element(n, key, map, ty) => {
-                    let (slot, support) = (ty.slots()[0], &mut self.r.support);
-                    let wide = slot == ValType::I64;
-                    let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.global(slot, 0), wide));
-                    stretch.add((entry.1, wide), amount);
-                }
-            }
-        }
-        self.stretch = Some(stretch);
-    }
-
-    /// Ends a stretch: its runs are counted, and what they add is noted for the report.
-    fn end_stretch(&mut self) {
-        let Some(mut stretch) = self.stretch.take() else { return };
-        let sums = std::mem::take(&mut stretch.sums);
-        if !sums.is_empty() {
-            let wide = sums.keys().any(|s| s.1);
-            let slot = if wide { ValType::I64 } else { ValType::I32 };
-            let runs = (stretch.counter(1, wide, || self.r.support.global(slot, 0)), wide);
-            for (sum, amount) in sums {
-                self.r.parts.entry(sum).or_default().push(Part { runs, amount });
-            }
-        }
-        self.inserts.push((stretch.at, stretch.code()));
-    }
-
-    /// Types on the operand stack, the top first.
-    fn stack(&self, n: usize) -> Vec<W> {
-        (0..n).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
-    }
-
     /// Probes of an instruction in some modes.
     fn probes(&self, index: usize, modes: &[Mode]) -> Vec<&'a Probe> {
         let Some(event) = self.ops[index].event else { return Vec::new() };
@@ -440,14 +286,6 @@ impl<'a> Walker<'_, 'a> {
 
     fn match_all(&mut self, probes: &[&'a Probe], index: usize, args: &[W], results: &[W]) -> Vec<Action<'a>> {
         probes.iter().filter_map(|p| self.matched(p, index, false, args, results)).collect()
-    }
-
-    /// How many operands an instruction takes, and the types of its results.
-    fn takes(&self, index: usize) -> usize {
-        match self.ops[index].operator.operator_arity(&self.validator) {
-            Some((n, _)) => n as usize,
-            None => 0,
-        }
     }
 
     /// Rewrites an instruction, or a block that is replaced: the number of the next.
@@ -558,96 +396,6 @@ impl<'a> Walker<'_, 'a> {
         self.match_all(&probes, i, args, &results)
     }
 
-    /// The types of what an instruction will leave, the top first.
-    fn result_types(&self, i: usize) -> Vec<W> {
-        let op = &self.ops[i].operator;
-        let app = self.r.app;
-        let of_type = |ty: u32| {
-            app.types
-                .get(ty as usize)
-                .and_then(Option::as_ref)
-                .map(|t| t.1.iter().rev().copied().collect::<Vec<_>>())
-                .unwrap_or_default()
-        };
-        match op {
-            O::Call { function_index } => app.shape(*function_index).1.iter().rev().copied().collect(),
-            O::CallIndirect { type_index, .. } | O::CallRef { type_index } => of_type(*type_index),
-            O::LocalTee { local_index } | O::LocalGet { local_index } => {
-                self.validator.get_local_type(*local_index).into_iter().collect()
-            }
-            O::Select => self.stack(3).get(1).copied().into_iter().collect(),
-            _ => self.listed_result(i).into_iter().collect(),
-        }
-    }
-
-    fn listed_result(&self, i: usize) -> Option<W> {
-        let event = self.ops[i].event?;
-        let found = Event::Opcode(event).variable("res0")?;
-        match found.ty.slots()[..] {
-            _ if found.ty == Ty::Any => self.computed_result(i),
-            [ValType::I32] => Some(W::I32),
-            [ValType::I64] => Some(W::I64),
-            [ValType::F32] => Some(W::F32),
-            [ValType::F64] => Some(W::F64),
-            _ => None,
-        }
-    }
-
-    /// The type of a result that depends on more than the opcode.
-    fn computed_result(&self, i: usize) -> Option<W> {
-        match &self.ops[i].operator {
-            O::TypedSelect { ty } => Some(*ty),
-            O::RefIsNull | O::RefEq | O::I31GetS | O::I31GetU | O::ArrayLen | O::TableGrow { .. } | O::TableSize { .. } => {
-                Some(W::I32)
-            }
-            O::RefTestNonNull { .. } | O::RefTestNullable { .. } => Some(W::I32),
-            O::MemoryAtomicNotify { .. } | O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => Some(W::I32),
-            O::GlobalGet { global_index } => {
-                use wasmparser::WasmModuleResources;
-                self.validator.resources().global_at(*global_index).map(|g| g.content_type)
-            }
-            O::I32x4ExtractLane { .. } | O::V128AnyTrue => Some(W::I32),
-            O::I64x2ExtractLane { .. } => Some(W::I64),
-            O::F32x4ExtractLane { .. } => Some(W::F32),
-            O::F64x2ExtractLane { .. } => Some(W::F64),
-            _ => None,
-        }
-    }
-
-    /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the instruction is replaced.
-    fn save(&mut self, actions: &[&Action<'_>], args: &[W], all: bool) -> Vec<(u32, ValType)> {
-        let (most, changed) = asked(actions, argument);
-        let count = if all { args.len() } else { most.map_or(0, |n| usize::from(n) + 1).min(args.len()) };
-        let types: Vec<ValType> = args[..count].iter().map(|&t| val(t)).collect();
-        let saved: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
-        if all || changed {
-            for &(local, _) in &saved {
-                self.put().local_set(local);
-            }
-            return saved;
-        }
-        for (n, &(local, _)) in saved.iter().enumerate() {
-            if n + 1 == saved.len() {
-                self.put().local_tee(local);
-            } else {
-                self.put().local_set(local);
-            }
-        }
-        for &(local, _) in saved.iter().rev().skip(1) {
-            self.put().local_get(local);
-        }
-        saved
-    }
-
-    /// Puts operands back that were taken off to be changed.
-    fn restore(&mut self, actions: &[&Action<'_>], saved: &[(u32, ValType)], kept: bool) {
-        if kept && asked(actions, argument).1 {
-            for &(local, _) in saved.iter().rev() {
-                self.put().local_get(local);
-            }
-        }
-    }
-
     /// Writes what probes do.
     fn emit(&mut self, actions: &[Action<'a>], i: usize, args: &[(u32, ValType)], results: &[(u32, ValType)], alt: bool) {
         for action in actions {
@@ -723,24 +471,6 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    fn hold_results(&mut self, most: Option<u8>, types: &[W], changed: bool) -> Vec<(u32, ValType)> {
-        let count = most.map_or(0, |n| usize::from(n) + 1).min(types.len());
-        let held: Vec<(u32, ValType)> = types[..count].iter().map(|&t| (self.locals.take(val(t)), val(t))).collect();
-        for (n, &(local, _)) in held.iter().enumerate() {
-            if n + 1 == held.len() && !changed {
-                self.put().local_tee(local);
-            } else {
-                self.put().local_set(local);
-            }
-        }
-        if !changed {
-            for &(local, _) in held.iter().rev().skip(1) {
-                self.put().local_get(local);
-            }
-        }
-        held
-    }
-
     /// The last end of the function.
     fn last(&mut self, wrapped: bool) -> Result<(), wasmparser::Error> {
         let i = self.ops.len() - 1;
@@ -768,110 +498,6 @@ impl<'a> Walker<'_, 'a> {
         }
         self.end_stretch();
         self.validator.op(self.ops[i].offset, &self.ops[i].operator.clone())
-    }
-
-    /// Where everything is that an action refers to, and code that fetches what has to be fetched.
-    fn scope(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], results: &[(u32, ValType)]) -> Scope {
-        let mut bounds: HashMap<Bound, Storage> = HashMap::new();
-        for (n, &(local, _)) in (0..).zip(args) {
-            bounds.insert(Bound::Arg(n), Storage::Locals(local));
-        }
-        for (n, &(local, _)) in (0..).zip(results) {
-            bounds.insert(Bound::Res(n), Storage::Locals(local));
-        }
-        let mut wanted = BTreeSet::new();
-        action.probe.body.walk(&mut |e| {
-            if let ExprKind::Bound(b) = e.kind {
-                wanted.insert(b);
-            }
-        });
-        wanted.extend(action.probe.body.assigned.iter().copied());
-        for bound in wanted {
-            if let Some(storage) = self.fetch(bound, i, args) {
-                bounds.insert(bound, storage);
-            }
-        }
-        Scope {
-            sites: action.sites.clone(),
-            globals: self.r.globals.clone(),
-            frames: self.frames.clone(),
-            bounds,
-            ..Scope::default()
-        }
-    }
-
-    fn fetch(&mut self, bound: Bound, i: usize, args: &[(u32, ValType)]) -> Option<Storage> {
-        let first = args.first().map(|a| a.0);
-        match bound {
-            Bound::Local(n) => Some(Storage::Locals(n.into())),
-            Bound::MemoryBytes => {
-                let memory = self.r.remap.memory(access(&self.ops[i])?.memory);
-                let local = self.locals.take(ValType::I64);
-                let wide = self.r.app.memories.get(access(&self.ops[i])?.memory as usize).copied().unwrap_or(false);
-                self.put().memory_size(memory);
-                if !wide {
-                    self.put().i64_extend_i32_u();
-                }
-                self.put().i64_const(16).i64_shl().local_set(local);
-                Some(Storage::Locals(local))
-            }
-            Bound::TableSize => {
-                let O::TableGet { table } = self.ops[i].operator else { return None };
-                let local = self.locals.take(ValType::I32);
-                self.put().table_size(table).local_set(local);
-                Some(Storage::Locals(local))
-            }
-            Bound::RefTaken => self.ref_taken(i, first?),
-            Bound::TargetFuncref => {
-                let table = table_of(&self.ops[i].operator)?;
-                let local = self.locals.take(ValType::FUNCREF);
-                self.put().local_get(first?).table_get(table).local_set(local);
-                Some(Storage::Locals(local))
-            }
-            Bound::ResolvedFid => self.resolved(i, first?),
-            _ => None,
-        }
-    }
-
-    fn ref_taken(&mut self, i: usize, operand: u32) -> Option<Storage> {
-        let operator = self.ops[i].operator.clone();
-        let local = self.locals.take(ValType::I32);
-        self.put().local_get(operand);
-        match operator {
-            O::BrOnNull { .. } => {
-                self.put().ref_is_null();
-            }
-            O::BrOnNonNull { .. } => {
-                self.put().ref_is_null().i32_eqz();
-            }
-            O::BrOnCast { to_ref_type, .. } | O::BrOnCastFail { to_ref_type, .. } => {
-                use wasm_encoder::reencode::Reencode;
-                let ty = wasm_encoder::reencode::RoundtripReencoder.ref_type(to_ref_type).ok()?;
-                if ty.nullable {
-                    self.put().ref_test_nullable(ty.heap_type);
-                } else {
-                    self.put().ref_test_non_null(ty.heap_type);
-                }
-                if matches!(operator, O::BrOnCastFail { .. }) {
-                    self.put().i32_eqz();
-                }
-            }
-            _ => {}
-        }
-        self.put().local_set(local);
-        Some(Storage::Locals(local))
-    }
-
-    /// The index of the function in a table's entry, from a copy of what the program puts there when it starts.
-    fn resolved(&mut self, i: usize, entry: u32) -> Option<Storage> {
-        let table = table_of(&self.ops[i].operator)?;
-        let (at, len) = self.r.table_copy(table)?;
-        let local = self.locals.take(ValType::I32);
-        let memory = self.r.support.layout().memory;
-        self.put().local_get(entry).i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
-        self.put().local_get(entry).i32_const(2).i32_shl().i32_load(crate::emit::code::word(at, memory));
-        self.put().else_().i32_const(-1).end().local_set(local);
-        Some(Storage::Locals(local))
     }
 
     fn action(
@@ -911,152 +537,6 @@ impl<'a> Walker<'_, 'a> {
         match bulk {
             Bulk::Copy(memory) => Bulk::Copy(self.r.remap.memory(memory)),
             other => other,
-        }
-    }
-
-    /// Writes probes instead of an instruction. Where a predicate is left to be tested, the instruction is the other arm.
-    fn replace(&mut self, i: usize, alts: &[Action<'a>], saved: &[(u32, ValType)]) -> Result<(), wasmparser::Error> {
-        let operator = self.ops[i].operator.clone();
-        let span = alts[0].probe.span;
-        if alts.len() > 1 {
-            self.r.support.refused.push((
-                span,
-                "two probes replace the same instruction".into(),
-                "make their predicates exclude each other, or write one probe".into(),
-            ));
-        }
-        let action = &alts[0];
-        let results = {
-            let mut list = self.result_types(i);
-            list.reverse();
-            list.into_iter().map(val).collect::<Vec<_>>()
-        };
-        let held: Vec<u32> = results.iter().map(|&t| self.locals.take(t)).collect();
-        let callees = (0..u32::try_from(self.r.app.functions.len()).unwrap_or(0))
-            .map(|f| {
-                let (p, r) = self.r.app.shape(f);
-                (self.r.remap.function(f), p.iter().map(|&t| val(t)).collect(), r.iter().map(|&t| val(t)).collect())
-            })
-            .collect();
-        let mut names: HashMap<String, u32> = (0..).zip(&self.r.app.imports).map(|(n, i)| (i.name.to_string(), n)).collect();
-        names.extend(
-            self.r.app.exports.iter().filter(|e| e.kind == wasmparser::ExternalKind::Func).map(|e| (e.name.to_string(), e.index)),
-        );
-        names.extend(self.r.app.names.iter().map(|(&n, name)| (name.to_string(), n)));
-        let operands: Vec<(u32, ValType)> = saved.iter().rev().copied().collect();
-        let more = Scope { operands: operands.clone(), callees, results: held.clone(), callee_names: names, ..Scope::default() };
-        let (drops, calls) = replaces(&action.probe.body.stmts);
-        if let Some(predicate) = &action.predicate {
-            let site_code = self.condition(action, i, saved, predicate);
-            self.out.extend(site_code);
-            let ty = match results[..] {
-                [] => BlockType::Empty,
-                [one] => BlockType::Result(one),
-                _ => BlockType::FunctionType(self.r.support.ty(&(vec![], results.clone()))),
-            };
-            self.put().if_(ty);
-        }
-        self.action(action, i, saved, &[], true, Some(more));
-        if calls {
-            for local in &held {
-                self.put().local_get(*local);
-            }
-        } else if !drops {
-            for (local, _) in &operands {
-                self.put().local_get(*local);
-            }
-        }
-        let left = if calls {
-            results.len()
-        } else if drops {
-            0
-        } else {
-            operands.len()
-        };
-        if left != results.len() && !never_returns(&operator) {
-            let message = format!("the instruction gives {} values, and its replacement leaves {left}", results.len());
-            let help = "use `drop_args()` if it gives none, or `alt_call_by_name(...)` to call a function of the same type";
-            self.r.support.refused.push((span, message, help.into()));
-        }
-        self.moved.push((self.ops[i].offset, self.out.len()));
-        if action.predicate.is_some() {
-            self.put().else_();
-            for (local, _) in &operands {
-                self.put().local_get(*local);
-            }
-            let labels =
-                !walk::interrupts(&operator) || matches!(operator, O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. });
-            if !labels {
-                let message = "a branch cannot be replaced under a condition that is known only at run time";
-                self.r.support.refused.push((span, message.into(), "put the condition into the body of a `before` probe".into()));
-            }
-            let op = &self.ops[i];
-            self.r.remap.write(&op.operator, op.bytes, &mut self.out);
-            self.put().end();
-        }
-        self.validator.op(self.ops[i].offset, &operator)
-    }
-
-    fn condition(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)], predicate: &Expr) -> Vec<u8> {
-        let scope = self.scope(action, i, saved, &[]);
-        let (pc, index, last) = self.site(i, false);
-        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
-        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site, self.r.program, self.r.libraries);
-        emitter.expr(predicate);
-        std::mem::take(&mut emitter.out)
-    }
-
-    /// A probe that replaces the whole block which begins here.
-    fn block_replacement(&mut self, i: usize) -> Option<Action<'a>> {
-        let probes = self.probes(i, &[Mode::BlockAlt]);
-        let args = if probes.is_empty() { vec![] } else { self.stack(self.takes(i)) };
-        let mut actions = self.match_all(&probes, i, &args, &[]);
-        (!actions.is_empty()).then(|| actions.remove(0))
-    }
-
-    fn replace_block(&mut self, i: usize, action: &Action<'a>) -> Result<usize, wasmparser::Error> {
-        let span = action.probe.span;
-        let mut end = self.ops[i].partner;
-        if self.ops[i].nesting == Nesting::Else {
-            end = self.ops[self.ops[i].partner].partner;
-        }
-        let takes = self.ops[i].operator.operator_arity(&self.validator).map_or(0, |a| a.0);
-        let condition = u32::from(self.ops[i].nesting == Nesting::If);
-        let gives = self.block_results(i);
-        if action.predicate.is_some() || takes != condition || gives != 0 || self.ops[i].nesting == Nesting::Else {
-            let message = "this block cannot be replaced: its condition is known only at run time, or it takes or gives values";
-            self.r.support.refused.push((
-                span,
-                message.into(),
-                "replace the instructions in it, or match a block without parameters and results".into(),
-            ));
-        }
-        let mark = self.locals.mark();
-        if condition == 1 {
-            self.put().drop();
-        }
-        self.action(action, i, &[], &[], true, None);
-        for k in i..=end {
-            self.moved.push((self.ops[k].offset, self.out.len()));
-            let operator = self.ops[k].operator.clone();
-            self.validator.op(self.ops[k].offset, &operator)?;
-        }
-        self.locals.release(mark);
-        Ok(end + 1)
-    }
-
-    fn block_results(&self, i: usize) -> usize {
-        let ty = match &self.ops[i].operator {
-            O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => *blockty,
-            O::TryTable { try_table } => try_table.ty,
-            _ => return 0,
-        };
-        match ty {
-            wasmparser::BlockType::Empty => 0,
-            wasmparser::BlockType::Type(_) => 1,
-            wasmparser::BlockType::FuncType(n) => {
-                self.r.app.types.get(n as usize).and_then(Option::as_ref).map_or(0, |t| t.1.len())
-            }
         }
     }
 }

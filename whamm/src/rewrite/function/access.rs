@@ -1,0 +1,109 @@
+//! What a probe's code may ask for at a site, and where that is found.
+
+use super::*;
+
+impl<'a> Walker<'_, 'a> {
+    /// Where everything is that an action refers to, and code that fetches what has to be fetched.
+    pub(super) fn scope(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], results: &[(u32, ValType)]) -> Scope {
+        let mut bounds: HashMap<Bound, Storage> = HashMap::new();
+        for (n, &(local, _)) in (0..).zip(args) {
+            bounds.insert(Bound::Arg(n), Storage::Locals(local));
+        }
+        for (n, &(local, _)) in (0..).zip(results) {
+            bounds.insert(Bound::Res(n), Storage::Locals(local));
+        }
+        let mut wanted = BTreeSet::new();
+        action.probe.body.walk(&mut |e| {
+            if let ExprKind::Bound(b) = e.kind {
+                wanted.insert(b);
+            }
+        });
+        wanted.extend(action.probe.body.assigned.iter().copied());
+        for bound in wanted {
+            if let Some(storage) = self.fetch(bound, i, args) {
+                bounds.insert(bound, storage);
+            }
+        }
+        Scope {
+            sites: action.sites.clone(),
+            globals: self.r.globals.clone(),
+            frames: self.frames.clone(),
+            bounds,
+            ..Scope::default()
+        }
+    }
+
+    pub(super) fn fetch(&mut self, bound: Bound, i: usize, args: &[(u32, ValType)]) -> Option<Storage> {
+        let first = args.first().map(|a| a.0);
+        match bound {
+            Bound::Local(n) => Some(Storage::Locals(n.into())),
+            Bound::MemoryBytes => {
+                let memory = self.r.remap.memory(access(&self.ops[i])?.memory);
+                let local = self.locals.take(ValType::I64);
+                let wide = self.r.app.memories.get(access(&self.ops[i])?.memory as usize).copied().unwrap_or(false);
+                self.put().memory_size(memory);
+                if !wide {
+                    self.put().i64_extend_i32_u();
+                }
+                self.put().i64_const(16).i64_shl().local_set(local);
+                Some(Storage::Locals(local))
+            }
+            Bound::TableSize => {
+                let O::TableGet { table } = self.ops[i].operator else { return None };
+                let local = self.locals.take(ValType::I32);
+                self.put().table_size(table).local_set(local);
+                Some(Storage::Locals(local))
+            }
+            Bound::RefTaken => self.ref_taken(i, first?),
+            Bound::TargetFuncref => {
+                let table = table_of(&self.ops[i].operator)?;
+                let local = self.locals.take(ValType::FUNCREF);
+                self.put().local_get(first?).table_get(table).local_set(local);
+                Some(Storage::Locals(local))
+            }
+            Bound::ResolvedFid => self.resolved(i, first?),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ref_taken(&mut self, i: usize, operand: u32) -> Option<Storage> {
+        let operator = self.ops[i].operator.clone();
+        let local = self.locals.take(ValType::I32);
+        self.put().local_get(operand);
+        match operator {
+            O::BrOnNull { .. } => {
+                self.put().ref_is_null();
+            }
+            O::BrOnNonNull { .. } => {
+                self.put().ref_is_null().i32_eqz();
+            }
+            O::BrOnCast { to_ref_type, .. } | O::BrOnCastFail { to_ref_type, .. } => {
+                use wasm_encoder::reencode::Reencode;
+                let ty = wasm_encoder::reencode::RoundtripReencoder.ref_type(to_ref_type).ok()?;
+                if ty.nullable {
+                    self.put().ref_test_nullable(ty.heap_type);
+                } else {
+                    self.put().ref_test_non_null(ty.heap_type);
+                }
+                if matches!(operator, O::BrOnCastFail { .. }) {
+                    self.put().i32_eqz();
+                }
+            }
+            _ => {}
+        }
+        self.put().local_set(local);
+        Some(Storage::Locals(local))
+    }
+
+    /// The index of the function in a table's entry, from a copy of what the program puts there when it starts.
+    pub(super) fn resolved(&mut self, i: usize, entry: u32) -> Option<Storage> {
+        let table = table_of(&self.ops[i].operator)?;
+        let (at, len) = self.r.table_copy(table)?;
+        let local = self.locals.take(ValType::I32);
+        let memory = self.r.support.layout().memory;
+        self.put().local_get(entry).i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
+        self.put().local_get(entry).i32_const(2).i32_shl().i32_load(crate::emit::code::word(at, memory));
+        self.put().else_().i32_const(-1).end().local_set(local);
+        Some(Storage::Locals(local))
+    }
+}

@@ -1,0 +1,80 @@
+//! Frames: what the rewritten function keeps of its own while an activation of it lasts, and how it is wrapped.
+
+use super::*;
+
+impl<'a> Walker<'_, 'a> {
+    pub(super) fn results_type(&mut self) -> BlockType {
+        let results: Vec<ValType> = self.r.app.shape(self.fid).1.iter().map(|&t| val(t)).collect();
+        match results[..] {
+            [] => BlockType::Empty,
+            [one] => BlockType::Result(one),
+            _ => BlockType::FunctionType(self.r.support.ty(&(vec![], results))),
+        }
+    }
+
+    pub(super) fn handler_type(&mut self) -> BlockType {
+        BlockType::Result(ValType::Ref(wasm_encoder::RefType {
+            nullable: true,
+            heap_type: wasm_encoder::HeapType::Abstract { shared: false, ty: wasm_encoder::AbstractHeapType::Exn },
+        }))
+    }
+
+    /// Variables of this activation are locals, and begin as they are declared.
+    pub(super) fn begin_frames(&mut self) {
+        if !self.r.uses_frames() {
+            return;
+        }
+        let mut used: BTreeSet<u32> = BTreeSet::new();
+        for probe in &self.r.program.probes {
+            used.extend(frames_of(&probe.body.stmts, probe.body.predicate.as_ref()));
+        }
+        for (n, variable) in (0..).zip(&self.r.program.frames) {
+            if !used.contains(&n) {
+                self.frames.push(Storage::Constant(0));
+                self.reported.remove(&n);
+                continue;
+            }
+            let slots: Vec<u32> = variable.ty.slots().into_iter().map(|s| self.locals.keep(s)).collect();
+            let storage = Storage::Locals(slots.first().copied().unwrap_or(0));
+            self.frames.push(storage);
+            if let Some(init) = &variable.init {
+                let (pc, index, last) = self.site(0, true);
+                let site = Site { facts: &self.r.facts, fid: self.fid, op: None, pc, index, last };
+                let scope = Scope { globals: self.r.globals.clone(), ..Scope::default() };
+                let mut emitter =
+                    Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site, self.r.program, self.r.libraries);
+                emitter.expr(init);
+                emitter.store(storage, &variable.ty);
+                let code = std::mem::take(&mut emitter.out);
+                self.out.extend(code);
+            }
+        }
+    }
+
+    /// At every end of an activation, what its variables hold is added to the function's sums.
+    pub(super) fn end_frames(&mut self) {
+        for n in self.reported.clone() {
+            let variable = &self.r.program.frames[n as usize];
+            let slots = variable.ty.slots();
+            let (support, fid) = (&mut self.r.support, self.fid);
+            let first = *self.r.framed.entry((fid, n)).or_insert_with(|| {
+                let all: Vec<u32> = slots.iter().map(|&s| support.global(s, 0)).collect();
+                all.first().copied().unwrap_or(0)
+            });
+            let known = fold::Nothing;
+            let scope = Scope::default();
+            let mut emitter =
+                Emitter::new(&mut self.r.support, &mut self.locals, &scope, &known, self.r.program, self.r.libraries);
+            if variable.ty.is_numeric() {
+                emitter.load(Storage::Globals(first), &variable.ty);
+            }
+            emitter.load(self.frames[n as usize], &variable.ty);
+            if variable.ty.is_numeric() {
+                emitter.operator(crate::syntax::ast::BinOp::Add, &variable.ty);
+            }
+            emitter.store(Storage::Globals(first), &variable.ty);
+            let code = std::mem::take(&mut emitter.out);
+            self.out.extend(code);
+        }
+    }
+}

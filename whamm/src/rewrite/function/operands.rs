@@ -1,0 +1,126 @@
+//! Operands and results: their types, and where they are kept while a probe looks at them.
+
+use super::*;
+
+impl<'a> Walker<'_, 'a> {
+    /// Types on the operand stack, the top first.
+    pub(super) fn stack(&self, n: usize) -> Vec<W> {
+        (0..n).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
+    }
+
+    /// How many operands an instruction takes, and the types of its results.
+    pub(super) fn takes(&self, index: usize) -> usize {
+        match self.ops[index].operator.operator_arity(&self.validator) {
+            Some((n, _)) => n as usize,
+            None => 0,
+        }
+    }
+
+    /// The types of what an instruction will leave, the top first.
+    pub(super) fn result_types(&self, i: usize) -> Vec<W> {
+        let op = &self.ops[i].operator;
+        let app = self.r.app;
+        let of_type = |ty: u32| {
+            app.types
+                .get(ty as usize)
+                .and_then(Option::as_ref)
+                .map(|t| t.1.iter().rev().copied().collect::<Vec<_>>())
+                .unwrap_or_default()
+        };
+        match op {
+            O::Call { function_index } => app.shape(*function_index).1.iter().rev().copied().collect(),
+            O::CallIndirect { type_index, .. } | O::CallRef { type_index } => of_type(*type_index),
+            O::LocalTee { local_index } | O::LocalGet { local_index } => {
+                self.validator.get_local_type(*local_index).into_iter().collect()
+            }
+            O::Select => self.stack(3).get(1).copied().into_iter().collect(),
+            _ => self.listed_result(i).into_iter().collect(),
+        }
+    }
+
+    pub(super) fn listed_result(&self, i: usize) -> Option<W> {
+        let event = self.ops[i].event?;
+        let found = Event::Opcode(event).variable("res0")?;
+        match found.ty.slots()[..] {
+            _ if found.ty == Ty::Any => self.computed_result(i),
+            [ValType::I32] => Some(W::I32),
+            [ValType::I64] => Some(W::I64),
+            [ValType::F32] => Some(W::F32),
+            [ValType::F64] => Some(W::F64),
+            _ => None,
+        }
+    }
+
+    /// The type of a result that depends on more than the opcode.
+    pub(super) fn computed_result(&self, i: usize) -> Option<W> {
+        match &self.ops[i].operator {
+            O::TypedSelect { ty } => Some(*ty),
+            O::RefIsNull | O::RefEq | O::I31GetS | O::I31GetU | O::ArrayLen | O::TableGrow { .. } | O::TableSize { .. } => {
+                Some(W::I32)
+            }
+            O::RefTestNonNull { .. } | O::RefTestNullable { .. } => Some(W::I32),
+            O::MemoryAtomicNotify { .. } | O::MemoryAtomicWait32 { .. } | O::MemoryAtomicWait64 { .. } => Some(W::I32),
+            O::GlobalGet { global_index } => {
+                use wasmparser::WasmModuleResources;
+                self.validator.resources().global_at(*global_index).map(|g| g.content_type)
+            }
+            O::I32x4ExtractLane { .. } | O::V128AnyTrue => Some(W::I32),
+            O::I64x2ExtractLane { .. } => Some(W::I64),
+            O::F32x4ExtractLane { .. } => Some(W::F32),
+            O::F64x2ExtractLane { .. } => Some(W::F64),
+            _ => None,
+        }
+    }
+
+    /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the instruction is replaced.
+    pub(super) fn save(&mut self, actions: &[&Action<'_>], args: &[W], all: bool) -> Vec<(u32, ValType)> {
+        let (most, changed) = asked(actions, argument);
+        let count = if all { args.len() } else { most.map_or(0, |n| usize::from(n) + 1).min(args.len()) };
+        let types: Vec<ValType> = args[..count].iter().map(|&t| val(t)).collect();
+        let saved: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
+        if all || changed {
+            for &(local, _) in &saved {
+                self.put().local_set(local);
+            }
+            return saved;
+        }
+        for (n, &(local, _)) in saved.iter().enumerate() {
+            if n + 1 == saved.len() {
+                self.put().local_tee(local);
+            } else {
+                self.put().local_set(local);
+            }
+        }
+        for &(local, _) in saved.iter().rev().skip(1) {
+            self.put().local_get(local);
+        }
+        saved
+    }
+
+    /// Puts operands back that were taken off to be changed.
+    pub(super) fn restore(&mut self, actions: &[&Action<'_>], saved: &[(u32, ValType)], kept: bool) {
+        if kept && asked(actions, argument).1 {
+            for &(local, _) in saved.iter().rev() {
+                self.put().local_get(local);
+            }
+        }
+    }
+
+    pub(super) fn hold_results(&mut self, most: Option<u8>, types: &[W], changed: bool) -> Vec<(u32, ValType)> {
+        let count = most.map_or(0, |n| usize::from(n) + 1).min(types.len());
+        let held: Vec<(u32, ValType)> = types[..count].iter().map(|&t| (self.locals.take(val(t)), val(t))).collect();
+        for (n, &(local, _)) in held.iter().enumerate() {
+            if n + 1 == held.len() && !changed {
+                self.put().local_tee(local);
+            } else {
+                self.put().local_set(local);
+            }
+        }
+        if !changed {
+            for &(local, _) in held.iter().rev().skip(1) {
+                self.put().local_get(local);
+            }
+        }
+        held
+    }
+}
