@@ -41,6 +41,12 @@ impl Config {
         self
     }
 
+    /// Whether code counts how often everything is executed, see [`Module::counts`](crate::Module::counts).
+    pub fn counts(&mut self, on: bool) -> &mut Self {
+        self.options.counts = on;
+        self
+    }
+
     /// Whether memories with 32-bit addresses reserve all of their address space, so that no access is checked. Where the process
     /// may not reserve that much, [`Engine::new`] turns it off.
     pub fn reservations(&mut self, on: bool) -> &mut Self {

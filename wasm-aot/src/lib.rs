@@ -51,6 +51,7 @@ mod compile;
 mod engine;
 mod error;
 mod features;
+mod flow;
 pub mod inspection;
 mod module;
 mod registry;

@@ -19,7 +19,7 @@ macro_rules! traps {
             /// The trap with that number in machine code's tables.
             pub(crate) fn from_raw(raw: u8) -> Option<Self> {
                 $( if raw == $code.as_raw().get() { return Some(Self::$name); } )*
-                None
+                Access::from_raw(raw).map(|_| Self::MemoryOutOfBounds)
             }
         }
 
@@ -52,3 +52,33 @@ traps! {
 }
 
 impl std::error::Error for Trap {}
+
+/// Which access to memory traps, where that matters: a load may be made by the machine instruction of another Wasm instruction, which uses its value.
+/// The number in the table of traps tells the remainder of the access's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access(u8);
+
+impl Access {
+    /// Places are told apart up to this distance.
+    const PLACES: u32 = 95;
+    const FIRST: u8 = 60;
+
+    /// The access at a place in the module. Loads and stores are never alike, so that none is made together with the other.
+    pub(crate) fn at(place: usize, stores: bool) -> Self {
+        Self(2 * (place as u32 % Self::PLACES) as u8 + u8::from(stores))
+    }
+
+    pub(crate) fn code(self) -> TrapCode {
+        TrapCode::unwrap_user(Self::FIRST + self.0)
+    }
+
+    pub(crate) fn from_raw(raw: u8) -> Option<Self> {
+        let access = raw.checked_sub(Self::FIRST)?;
+        (u32::from(access) < 2 * Self::PLACES).then_some(Self(access))
+    }
+
+    /// Whether it may be the access at a place.
+    pub(crate) fn may_be_at(self, place: u32) -> bool {
+        place % Self::PLACES == u32::from(self.0 / 2)
+    }
+}

@@ -13,7 +13,7 @@ pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
 pub(super) const PREFIX: usize = 16 + 8 + 32;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 1, cranelift 0.135.8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 2, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub(super) struct Header {
     /// Features of the processor that the code uses.
     pub(super) features: String,
     pub(super) options: Options,
+    /// How many counters instances have.
+    pub(super) counters: u32,
     /// Offset and length of each part.
     pub(super) parts: [(u64, u64); Part::ALL.len()],
 }

@@ -68,7 +68,7 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     };
     let module = row(&mapping, &header, Part::Module).ok_or_else(damaged)?;
     let code = Code::of_file(&file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
-    Module::assemble(info, code, module, header.options.reservations)
+    Module::assemble(info, code, module, header.options, header.counters)
 }
 
 fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<Array<T>> {

@@ -40,7 +40,13 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
     let mut file = Vec::new();
     assemble(&mut file, &mut sections, &symbols(compilation));
     let parts = std::array::from_fn(|i| (sections[i].offset, sections[i].contents.len() as u64));
-    let header = Header { version: VERSION.into(), features: target.features(), options: target.options, parts };
+    let header = Header {
+        version: VERSION.into(),
+        features: target.features(),
+        options: target.options,
+        counters: compilation.counters,
+        parts,
+    };
     stamp(&mut file, &header);
     file
 }

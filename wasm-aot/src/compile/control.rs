@@ -5,6 +5,7 @@
 
 use super::function::{Translator, machine_type};
 use crate::error::CompileError;
+use crate::flow::{Way, Ways};
 use crate::types::{FuncType, ValType};
 use cranelift_codegen::ir::{Block, BlockArg, BlockCall, InstBuilder, JumpTableData, Value};
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ pub(super) enum Kind {
     /// A loop: branches go to its start.
     Loop { start: Block },
     /// A condition whose other side is still to come.
-    If { otherwise: Block, params: Vec<Value> },
+    If { otherwise: Block, params: Vec<Value>, at: usize },
     /// A condition whose other side has begun.
     Else,
     /// A block whose exceptions go to `landing`.
@@ -98,6 +99,7 @@ impl Translator<'_> {
         let start = self.block(ty.params());
         self.push_frame(Kind::Loop { start }, &ty);
         let params = self.pop_many(ty.params().len());
+        self.count(Way::Next);
         self.builder.ins().jump(start, &arguments(&params));
         self.go_on_in(start);
         Ok(())
@@ -110,10 +112,11 @@ impl Translator<'_> {
         let params = self.peek_many(ty.params().len());
         let (then, otherwise) = (self.builder.create_block(), self.builder.create_block());
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
-        self.push_frame(Kind::If { otherwise, params }, &ty);
+        self.push_frame(Kind::If { otherwise, params, at: self.offset }, &ty);
         self.builder.seal_block(then);
         self.builder.seal_block(otherwise);
         self.builder.switch_to_block(then);
+        self.count(Way::Next);
         Ok(())
     }
 
@@ -123,12 +126,13 @@ impl Translator<'_> {
         }
         self.fall_through();
         let frame = self.frames.last_mut().expect("validated: a frame");
-        let Kind::If { otherwise, params } = std::mem::replace(&mut frame.kind, Kind::Else) else {
+        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else) else {
             unreachable!("validated: else belongs to an if")
         };
         self.stack.truncate(frame.height);
         self.stack.extend(params);
         self.builder.switch_to_block(otherwise);
+        self.count_at(at, Way::Taken);
         self.reachable = true;
     }
 
@@ -141,9 +145,10 @@ impl Translator<'_> {
         self.fall_through();
         let mut frame = self.frames.pop().expect("validated: a frame");
         match std::mem::replace(&mut frame.kind, Kind::Block) {
-            Kind::If { otherwise, params } => {
+            Kind::If { otherwise, params, at } => {
                 // Without another side, the parameters are the results.
                 self.builder.switch_to_block(otherwise);
+                self.count_at(at, Way::Taken);
                 self.builder.ins().jump(frame.behind, &arguments(&params));
                 frame.reached = true;
             }
@@ -179,6 +184,7 @@ impl Translator<'_> {
         }
         let (behind, results) = (self.top().behind, self.top().results);
         let values = self.pop_many(results);
+        self.count(Way::Next);
         self.builder.ins().jump(behind, &arguments(&values));
         self.frames.last_mut().expect("a frame").reached = true;
         self.reachable = false;
@@ -204,6 +210,7 @@ impl Translator<'_> {
     pub(super) fn branch(&mut self, depth: u32) {
         let (target, arity) = self.branch_target(depth);
         let values = self.peek_many(arity);
+        self.count(Way::Taken);
         self.builder.ins().jump(target, &arguments(&values));
         self.reachable = false;
     }
@@ -216,29 +223,46 @@ impl Translator<'_> {
     /// Branches if `condition` is not zero, and goes on otherwise.
     pub(super) fn branch_when(&mut self, condition: Value, depth: u32) {
         let (target, arity) = self.branch_target(depth);
-        let values = self.peek_many(arity);
+        let values = arguments(&self.peek_many(arity));
         let next = self.builder.create_block();
-        self.builder.ins().brif(condition, target, &arguments(&values), next, &[]);
+        match self.counter(self.offset, Way::Taken) {
+            None => drop(self.builder.ins().brif(condition, target, &values, next, &[])),
+            Some(counter) => {
+                // Between here and there: elsewhere, others come by.
+                let between = self.builder.create_block();
+                self.builder.ins().brif(condition, between, &[], next, &[]);
+                self.builder.seal_block(between);
+                self.builder.switch_to_block(between);
+                self.add_to_counter(counter);
+                self.builder.ins().jump(target, &values);
+            }
+        }
         self.builder.seal_block(next);
         self.builder.switch_to_block(next);
+        self.count(Way::Next);
     }
 
     pub(super) fn branch_table(&mut self, table: &BrTable<'_>) -> Result<(), CompileError> {
         let index = self.pop();
         let (_, arity) = self.branch_target(table.default());
         let values = arguments(&self.peek_many(arity));
-        // Operands go along once for each place, however many entries lead there.
+        // Operands go along once for each place, however many entries lead there; but entries may be counted.
         let mut edges = BTreeMap::new();
-        let default = self.edge(table.default(), arity, &mut edges);
+        let ways = Ways::of(table);
+        let default = self.edge(table.default(), ways.of_entry(table.len(), table.default()), arity, &mut edges);
         let mut targets = Vec::with_capacity(table.len() as usize);
-        for depth in table.targets() {
-            targets.push(self.edge(depth?, arity, &mut edges));
+        for (i, depth) in table.targets().enumerate() {
+            let depth = depth?;
+            targets.push(self.edge(depth, ways.of_entry(i as u32, depth), arity, &mut edges));
         }
         let table = self.builder.create_jump_table(JumpTableData::new(default, &targets));
         self.builder.ins().br_table(index, table);
-        for (depth, edge) in edges {
+        for ((depth, counter), edge) in edges {
             self.builder.seal_block(edge);
             self.builder.switch_to_block(edge);
+            if let Some(counter) = counter {
+                self.add_to_counter(counter);
+            }
             let (target, _) = self.branch_target(depth);
             self.builder.ins().jump(target, &values);
         }
@@ -246,11 +270,13 @@ impl Translator<'_> {
         Ok(())
     }
 
-    /// Where an entry of a table leads: to its target if no operands go along, and to a block of its own, which takes them there, otherwise.
-    fn edge(&mut self, depth: u32, arity: usize, edges: &mut BTreeMap<u32, Block>) -> BlockCall {
-        let block = match arity {
-            0 => self.branch_target(depth).0,
-            _ => *edges.entry(depth).or_insert_with(|| self.builder.create_block()),
+    /// Where an entry of a table leads: to its target if no operands go along and nobody counts it, and to a block of its own otherwise, which takes
+    /// them there.
+    fn edge(&mut self, depth: u32, way: Way, arity: usize, edges: &mut BTreeMap<(u32, Option<i32>), Block>) -> BlockCall {
+        let counter = self.counter(self.offset, way);
+        let block = match (arity, counter) {
+            (0, None) => self.branch_target(depth).0,
+            _ => *edges.entry((depth, counter)).or_insert_with(|| self.builder.create_block()),
         };
         BlockCall::new(block, [], &mut self.builder.func.dfg.value_lists)
     }

@@ -7,6 +7,7 @@
 use super::control::{Frame, Kind, arguments};
 use super::function::{SINGLES, Translator, machine_type};
 use crate::error::CompileError;
+use crate::flow::Way;
 use crate::trap::Trap;
 use crate::types::FuncType;
 use crate::vm::{Builtin, at};
@@ -31,6 +32,8 @@ pub(super) struct Try {
     exhaustive: bool,
     /// What the standard's encoding says in front.
     clauses: Vec<Catch>,
+    /// Where it begins.
+    at: usize,
 }
 
 impl Translator<'_> {
@@ -50,7 +53,7 @@ impl Translator<'_> {
     fn new_try(&mut self, clauses: Vec<Catch>) -> Kind {
         let landing = self.builder.create_block();
         self.builder.append_block_param(landing, types::I64);
-        Kind::Try(Try { landing, next: None, exception: None, caught: false, exhaustive: false, clauses })
+        Kind::Try(Try { landing, next: None, exception: None, caught: false, exhaustive: false, clauses, at: self.offset })
     }
 
     pub(super) fn begin_try(&mut self, ty: BlockType) -> Result<(), CompileError> {
@@ -104,6 +107,7 @@ impl Translator<'_> {
         self.builder.switch_to_block(taken);
         let values = self.payload(exception, tag);
         self.stack.extend(values);
+        self.count(Way::Catch(0));
         self.reachable = true;
     }
 
@@ -112,6 +116,7 @@ impl Translator<'_> {
             return;
         }
         self.attempt().expect("a try").exhaustive = true;
+        self.count(Way::Catch(0));
         self.reachable = true;
     }
 
@@ -120,6 +125,7 @@ impl Translator<'_> {
         let Kind::Try(Try { exception: Some(exception), .. }) = self.frames[index].kind else {
             unreachable!("validated: rethrow names a clause")
         };
+        self.count(Way::Thrown);
         self.throw_exception(exception, self.landing());
     }
 
@@ -152,8 +158,9 @@ impl Translator<'_> {
             return self.seal(&attempt, frame);
         }
         self.builder.switch_to_block(at);
-        for clause in std::mem::take(&mut attempt.clauses) {
-            if self.clause(clause, exception) {
+        for (i, clause) in std::mem::take(&mut attempt.clauses).into_iter().enumerate() {
+            let counter = self.counter(attempt.at, Way::Catch(i as u32));
+            if self.clause(clause, exception, counter) {
                 return self.seal(&attempt, frame);
             }
         }
@@ -167,7 +174,7 @@ impl Translator<'_> {
     }
 
     /// Compares with one clause of the standard's encoding. Tells whether it takes everything.
-    fn clause(&mut self, clause: Catch, exception: Value) -> bool {
+    fn clause(&mut self, clause: Catch, exception: Value, counter: Option<i32>) -> bool {
         let height = self.stack.len();
         let (tag, label, with_reference) = match clause {
             Catch::One { tag, label } => (Some(tag), label, false),
@@ -184,6 +191,9 @@ impl Translator<'_> {
         });
         if with_reference {
             self.push(exception);
+        }
+        if let Some(counter) = counter {
+            self.add_to_counter(counter);
         }
         self.branch(label);
         self.stack.truncate(height);
@@ -234,12 +244,14 @@ impl Translator<'_> {
             let offset = at::EXCEPTION_VALUES + 16 * i as i32;
             self.builder.ins().store(MemFlagsData::trusted(), value, exception, offset);
         }
+        self.count(Way::Thrown);
         self.throw_exception(exception, self.landing());
     }
 
     pub(super) fn throw_ref(&mut self) {
         let exception = self.pop();
         self.trap_unless(exception, Trap::NullExceptionReference);
+        self.count(Way::Thrown);
         self.throw_exception(exception, self.landing());
     }
 

@@ -1,9 +1,11 @@
 //! One function: validated, translated and compiled.
 
 use super::control::Frame;
+use super::counting::Counting;
 use super::target::Target;
 use super::text::{AddressMap, Handler, TrapSite};
 use crate::error::{CompileError, Place};
+use crate::flow::Way;
 use crate::module::{self, Body, ModuleInfo};
 use crate::trap::Trap;
 use crate::types::{FuncType, ValType};
@@ -74,6 +76,7 @@ impl Compiler {
         &mut self,
         info: &ModuleInfo,
         layout: &Layout,
+        counting: &Counting,
         target: &Target,
         body: Body<'_>,
     ) -> Result<Compiled, CompileError> {
@@ -83,7 +86,7 @@ impl Compiler {
         let signature = signature(info.function_type(index));
         self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let translator = Translator::new(builder, info, layout, target, index);
+        let translator = Translator::new(builder, info, layout, counting, target, index);
         translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
         finish(&mut self.context, target)
@@ -110,7 +113,13 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
         }
     }
     let addresses = buffer.get_srclocs_sorted().iter().map(|range| AddressMap { offset: range.start, wasm: range.loc.bits() });
-    let (addresses, code) = (addresses.collect(), buffer.data().to_vec());
+    // What simplification has made belongs to nothing: it is taken for part of what it stands behind. The prologue stands behind nothing.
+    let mut is_prologue = true;
+    let belongs = |entry: &AddressMap| {
+        is_prologue &= entry.wasm == u32::MAX;
+        is_prologue || entry.wasm != u32::MAX
+    };
+    let (addresses, code) = (addresses.filter(belongs).collect(), buffer.data().to_vec());
     let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
     Ok(Compiled { code, calls, traps, addresses, handlers })
@@ -156,6 +165,7 @@ pub(super) struct Regions {
     pub(super) vmctx: AliasRegion,
     pub(super) heap: AliasRegion,
     pub(super) table: AliasRegion,
+    pub(super) counters: AliasRegion,
 }
 
 /// The translation of one function.
@@ -163,6 +173,7 @@ pub(super) struct Translator<'a> {
     pub(super) builder: FunctionBuilder<'a>,
     pub(super) info: &'a ModuleInfo,
     pub(super) layout: &'a Layout,
+    pub(super) counting: &'a Counting,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -181,7 +192,14 @@ pub(super) struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn new(mut builder: FunctionBuilder<'a>, info: &'a ModuleInfo, layout: &'a Layout, target: &'a Target, index: u32) -> Self {
+    fn new(
+        mut builder: FunctionBuilder<'a>,
+        info: &'a ModuleInfo,
+        layout: &'a Layout,
+        counting: &'a Counting,
+        target: &'a Target,
+        index: u32,
+    ) -> Self {
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
@@ -190,11 +208,17 @@ impl<'a> Translator<'a> {
         let mut region = |user_id, name: &'static str| {
             builder.func.dfg.alias_regions.insert(AliasRegionData { user_id, description: name.into() })
         };
-        let regions = Regions { vmctx: region(1, "vmctx"), heap: region(2, "heap"), table: region(3, "table") };
+        let regions = Regions {
+            vmctx: region(1, "vmctx"),
+            heap: region(2, "heap"),
+            table: region(3, "table"),
+            counters: region(4, "counters"),
+        };
         let mut translator = Self {
             builder,
             info,
             layout,
+            counting,
             target,
             index,
             vmctx,
@@ -237,6 +261,7 @@ impl<'a> Translator<'a> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
         self.push_function_frame(entry);
+        self.count_at(0, Way::Entry);
         let mut reader = body.get_operators_reader()?;
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset()?;

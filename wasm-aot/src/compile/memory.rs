@@ -36,7 +36,7 @@ impl Translator<'_> {
         let flags = MemFlagsData::new()
             .with_endianness(Endianness::Little)
             .with_alias_region(Some(self.regions.heap))
-            .with_trap_code(Some(Trap::MemoryOutOfBounds.code()));
+            .with_trap_code(Some(self.access_code(false)));
         if self.is_reserved(memory_of(memarg)) {
             let base = self.memory_base(memory_of(memarg));
             let index = self.builder.ins().uextend(types::I64, index);
@@ -163,6 +163,7 @@ impl Translator<'_> {
             false => value,
         };
         let Address { base, offset, flags } = self.address(memarg, ty.bytes());
+        let flags = flags.with_trap_code(Some(self.access_code(true)));
         self.builder.ins().store(flags, value, base, offset);
     }
 

@@ -6,6 +6,7 @@
 mod atomic;
 mod call;
 mod control;
+mod counting;
 mod exception;
 mod function;
 mod global;
@@ -29,6 +30,7 @@ use crate::error::{CompileError, Place};
 use crate::module::{self, ModuleInfo};
 use crate::types::{FuncType, ValType};
 use crate::vm::Layout;
+use counting::Counting;
 use cranelift_codegen::ir::Type;
 use function::{Compiled, Compiler};
 use rayon::prelude::*;
@@ -49,6 +51,8 @@ pub(crate) fn bridge(ty: &FuncType, target: &Target) -> Result<[Vec<u8>; 2], Com
 pub(crate) struct Compilation {
     pub(crate) info: ModuleInfo,
     pub(crate) text: Text,
+    /// How many counters its instances have.
+    pub(crate) counters: u32,
 }
 
 /// Compiles a module.
@@ -59,12 +63,15 @@ pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, Comp
 fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
-    let layout = Layout::new(&info);
+    let counting = if target.options.counts { Counting::of(&bodies)? } else { Counting::default() };
+    let layout = Layout::new(&info, counting.len());
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
             let index = body.index;
-            compiler.function(&info, &layout, target, body).map_err(|error| error.within(index, info.function_name(index)))
+            compiler
+                .function(&info, &layout, &counting, target, body)
+                .map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();
     // The first error by position, whichever thread was the first to meet one.
@@ -74,7 +81,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
     let text = Text::link(&info, &functions, &trampolines);
-    Ok(Compilation { info, text })
+    Ok(Compilation { info, text, counters: counting.len() })
 }
 
 fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {

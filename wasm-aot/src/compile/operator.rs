@@ -2,6 +2,7 @@
 
 use super::function::Translator;
 use crate::error::CompileError;
+use crate::flow::Way;
 use crate::trap::Trap;
 use cranelift_codegen::ir::types::{F32, F64, I8, I16, I32, I64};
 use wasmparser::Operator;
@@ -23,7 +24,10 @@ impl Translator<'_> {
             Operator::Delegate { relative_depth } => self.delegate(*relative_depth),
             Operator::End => self.end(),
             Operator::Nop => {}
-            Operator::Unreachable => self.trap(Trap::Unreachable),
+            Operator::Unreachable => {
+                self.count(Way::Thrown);
+                self.trap(Trap::Unreachable);
+            }
             Operator::Drop => drop(self.pop()),
             Operator::Select | Operator::TypedSelect { .. } => self.select(),
             Operator::Br { relative_depth } => self.branch(*relative_depth),

@@ -28,13 +28,15 @@ pub struct Options {
     pub spectre: bool,
     /// Whether 32-bit memories have reservations of their whole address space, so that no access is checked.
     pub reservations: bool,
+    /// Whether the code counts how often everything is executed.
+    pub counts: bool,
     /// Which modules are valid.
     pub(crate) features: Features,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { optimize: Optimize::Speed, spectre: true, reservations: true, features: Features::default() }
+        Self { optimize: Optimize::Speed, spectre: true, reservations: true, counts: false, features: Features::default() }
     }
 }
 

@@ -191,6 +191,8 @@ impl Activation {
         // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
         // where return addresses are no longer machine code's.
         unsafe { super::backtrace::walk(&*self.store, frame, |pc| frames.len() < DEPTH && (frames.push(pc), true).1) };
+        // SAFETY: (1) as above.
+        unsafe { (*self.store).departures.note_all(&*self.store, (trap != Trap::Unreachable).then_some(pc), frame) };
         self.fault = Some(Fault { trap, frames });
     }
 }
@@ -203,7 +205,7 @@ pub(crate) struct Landing {
     pub(crate) status: usize,
 }
 
-/// Leaves machine code with a failure of the host's.
+/// Leaves machine code with a failure of the host's. Whoever throws an exception has noted the frames that it takes away.
 ///
 /// # Safety
 /// Called from a function that machine code has called and that owns nothing.
@@ -211,6 +213,13 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
     let activation = CURRENT.get();
     // SAFETY: (1) machine code runs inside of an activation; (2) the caller, see # Safety.
     unsafe {
+        if !matches!(failure, Failure::Exception(_)) {
+            let store = &*(*activation).store;
+            let (frame, pc) = store.exit();
+            if pc != 0 {
+                store.departures.note_all(store, Some(pc - 1), frame);
+            }
+        }
         (*activation).failure = Some(failure);
         fastinst_wasm_leave((*activation).stack, FAILED)
     }

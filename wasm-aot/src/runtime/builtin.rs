@@ -159,7 +159,7 @@ extern "C" fn exception_new(vmctx: *mut u8, tag: usize, values: u32) -> usize {
 
 extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     // SAFETY: (1) the trampoline tells the frame that throws; (2) this function owns nothing.
-    unsafe { super::throw::throw(store(vmctx), exception, frame, pc) }
+    unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
 }
 
 /// The table that every vmctx leads to, in the order of [`Builtin::ALL`].

@@ -108,8 +108,13 @@ impl Code {
 
     /// Why the instruction at `offset` traps. Usable in a signal handler.
     pub(crate) fn trap_at(&self, offset: u32) -> Option<Trap> {
+        Trap::from_raw(self.trap_number_at(offset)?)
+    }
+
+    /// The number of the trap of the instruction at `offset`.
+    pub(crate) fn trap_number_at(&self, offset: u32) -> Option<u8> {
         let at = self.tables.traps.binary_search_by_key(&offset, |site| site.offset).ok()?;
-        Trap::from_raw(self.tables.traps[at].code as u8)
+        Some(self.tables.traps[at].code as u8)
     }
 
     /// Where an exception goes that comes out of the call that returns to `offset`.

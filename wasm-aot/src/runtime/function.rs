@@ -158,7 +158,7 @@ extern "C" fn raise_host(function: *mut HostFunction) {
         match failure {
             Failure::Exception(exception) => {
                 let (frame, pc) = store.exit();
-                super::throw::throw(store, exception, frame, pc)
+                super::throw::throw(store, exception, frame, pc, false)
             }
             other => activation::fail(other),
         }

@@ -138,7 +138,7 @@ impl Instance {
 
 fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern]) -> Result<(), Error> {
     let defined = &module.info.memories[module.info.imported.memories as usize..];
-    if module.reservations && !core.engine.has_reservations() && defined.iter().any(|memory| !memory.wide) {
+    if module.options.reservations && !core.engine.has_reservations() && defined.iter().any(|memory| !memory.wide) {
         return Err(Error::Link(
             "the module was compiled for memories with reservations, and the store's engine makes none".into(),
         ));
@@ -159,7 +159,7 @@ fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern])
         }
         // Machine code that checks no access would leave a memory of another engine's making.
         if let (Extern::Memory(memory), ExternType::Memory(ty)) = (given, &wanted)
-            && module.reservations
+            && module.options.reservations
             && !ty.wide
             && !core.memories[memory.index].is_reserved()
         {
@@ -213,6 +213,17 @@ impl InstanceData {
             dropped_elements: vec![false; info.elements.len()],
         }));
         core.instances.last_mut().expect("pushed just now")
+    }
+
+    /// What its counters say.
+    pub(crate) fn counters(&self) -> Vec<u64> {
+        let base = self.vmctx.as_ptr().cast::<u8>();
+        let counter = |number| {
+            let offset = self.module.layout.counter(number) as usize;
+            // SAFETY: (1) the layout keeps counters inside of the vmctx, aligned; (2) no code of the store runs while its owner is here.
+            unsafe { base.add(offset).cast::<u64>().read() }
+        };
+        (0..self.module.counters).map(counter).collect()
     }
 
     fn vmctx(&mut self) -> *mut u8 {

@@ -5,7 +5,9 @@ mod backtrace;
 mod bridge;
 mod builtin;
 mod code;
+mod counts;
 mod definition;
+mod departures;
 mod elements;
 mod function;
 mod handle;
@@ -25,6 +27,7 @@ mod value;
 mod wait;
 
 pub(crate) use code::{Code, Tables};
+pub use counts::{BlockCount, BranchCount, Counts, FunctionCounts, InstructionCount};
 pub use function::{Caller, Func};
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};

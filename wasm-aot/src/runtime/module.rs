@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use crate::artifact::{self, Array};
-use crate::compile::{self, Compilation, TrampolineKind};
+use crate::compile::{self, Compilation, Options, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error};
 use crate::module::{ModuleInfo, Space};
@@ -24,8 +24,10 @@ pub(crate) struct ModuleInner {
     pub(crate) info: ModuleInfo,
     pub(crate) layout: Layout,
     pub(crate) code: Code,
-    /// Whether its code relies on the reservations of memories.
-    pub(crate) reservations: bool,
+    /// What its code was made with.
+    pub(crate) options: Options,
+    /// How many counters its instances have.
+    pub(crate) counters: u32,
     /// The module as it was given: segments of data are copied from it.
     pub(crate) bytes: Array<u8>,
     /// The number of each type.
@@ -67,19 +69,26 @@ impl Module {
     /// What was compiled just now.
     pub(crate) fn compiled(engine: &Engine, compilation: Compilation, bytes: Vec<u8>) -> Result<Self, Error> {
         let code = Code::new(compilation.text)?;
-        Self::assemble(compilation.info, code, Array::Owned(bytes), engine.has_reservations())
+        Self::assemble(compilation.info, code, Array::Owned(bytes), engine.target().options, compilation.counters)
     }
 
-    pub(crate) fn assemble(info: ModuleInfo, code: Code, bytes: Array<u8>, reservations: bool) -> Result<Self, Error> {
+    pub(crate) fn assemble(
+        info: ModuleInfo,
+        code: Code,
+        bytes: Array<u8>,
+        options: Options,
+        counters: u32,
+    ) -> Result<Self, Error> {
         let types = registry::register(&info);
-        let layout = Layout::new(&info);
+        let layout = Layout::new(&info, counters);
         let (enter, leave) = trampolines(&info, &code);
         Ok(Self {
             inner: Arc::new(ModuleInner {
                 info,
                 layout,
                 code,
-                reservations,
+                options,
+                counters,
                 bytes,
                 types,
                 enter,

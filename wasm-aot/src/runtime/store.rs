@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::activation::Failure;
+use super::departures::Departures;
 use super::elements::Elements;
 use super::function::HostFunction;
 use super::heap::Heap;
@@ -88,6 +89,8 @@ pub(crate) struct StoreCore {
     pub(crate) pending: Option<Failure>,
     /// Where the exception was thrown that has left machine code.
     pub(crate) thrown_at: Backtrace,
+    /// Where frames were taken away.
+    pub(crate) departures: Departures,
     /// The embedder's data, for host functions.
     pub(crate) data: *mut (),
 }
@@ -112,6 +115,7 @@ impl StoreCore {
             enter: HashMap::new(),
             pending: None,
             thrown_at: Backtrace::default(),
+            departures: Departures::default(),
             data: std::ptr::null_mut(),
         }
     }
@@ -148,6 +152,9 @@ impl StoreCore {
 
     /// Has the code of a module known to signal handlers and backtraces.
     pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
+        if module.counters > 0 {
+            self.departures.want();
+        }
         let range = module.code.range();
         let known = self.codes();
         let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };

@@ -14,6 +14,7 @@ pub(crate) struct Layout {
     tables: u32,
     globals: u32,
     references: u32,
+    counters: u32,
     size: u32,
     counts: crate::module::Imported,
 }
@@ -31,7 +32,8 @@ pub(crate) enum MemoryAt {
 const FUNCTIONS: u32 = 32;
 
 impl Layout {
-    pub(crate) fn new(info: &ModuleInfo) -> Self {
+    /// The layout of instances of a module with that many counters.
+    pub(crate) fn new(info: &ModuleInfo, counters: u32) -> Self {
         let counts = info.imported;
         let imported_tables = FUNCTIONS + counts.functions * size_of::<FuncImport>() as u32;
         let mut next = imported_tables + counts.tables * 8;
@@ -50,7 +52,20 @@ impl Layout {
         next = next.next_multiple_of(16);
         let globals = take(&mut next, (info.globals.len() as u32 - counts.globals) * 16);
         let references = take(&mut next, info.referenced.len() as u32 * size_of::<FuncRef>() as u32);
-        Self { imported_tables, memory_places, imported_globals, tags, types, tables, globals, references, size: next, counts }
+        let counters = take(&mut next, counters * 8);
+        Self {
+            imported_tables,
+            memory_places,
+            imported_globals,
+            tags,
+            types,
+            tables,
+            globals,
+            references,
+            counters,
+            size: next,
+            counts,
+        }
     }
 
     /// How large the vmctx is.
@@ -97,6 +112,11 @@ impl Layout {
     pub(crate) fn reference(&self, place: usize) -> i32 {
         (self.references as usize + place * size_of::<FuncRef>()) as i32
     }
+
+    /// The counter with that number.
+    pub(crate) fn counter(&self, number: u32) -> i32 {
+        (self.counters + number * 8) as i32
+    }
 }
 
 fn take(next: &mut u32, bytes: u32) -> u32 {
@@ -127,7 +147,7 @@ mod tests {
 
     /// Where everything is, how long it is, and how it is aligned.
     fn places(info: &ModuleInfo) -> Vec<(usize, usize, usize)> {
-        let layout = Layout::new(info);
+        let layout = Layout::new(info, 3);
         let mut places = vec![(0, FUNCTIONS as usize, 8)];
         let all = |count: usize| 0..count as u32;
         places.extend(all(info.imported.functions as usize).map(|i| (layout.function(i) as usize, size_of::<FuncImport>(), 8)));
@@ -146,6 +166,7 @@ mod tests {
         places.extend(all(info.tags.len()).map(|i| (layout.tag(i) as usize, size_of::<*const Tag>(), 8)));
         places.extend(all(info.types.len()).map(|i| (layout.type_number(i) as usize, 4, 4)));
         places.extend((0..info.referenced.len()).map(|i| (layout.reference(i) as usize, size_of::<FuncRef>(), 8)));
+        places.extend((0..3).map(|i| (layout.counter(i) as usize, 8, 8)));
         places.sort_unstable();
         places
     }
@@ -160,14 +181,14 @@ mod tests {
             }
             assert!(places.iter().all(|(offset, _, alignment)| offset % alignment == 0), "{places:?}");
             let (offset, len, _) = places.last().expect("the head at least");
-            assert!(offset + len <= Layout::new(&info).size());
+            assert!(offset + len <= Layout::new(&info, 3).size());
         }
     }
 
     #[test]
     fn what_is_imported_or_shared_is_reached_through_its_address() {
         let info = info(ALL);
-        let layout = Layout::new(&info);
+        let layout = Layout::new(&info, 3);
         assert!(layout.table(0).1 && !layout.table(1).1);
         assert!(layout.global(0).1 && layout.global(1).1 && !layout.global(2).1);
         let is_pointer = |index| matches!(layout.memory(index), MemoryAt::Pointer(_));

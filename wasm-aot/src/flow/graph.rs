@@ -1,0 +1,343 @@
+//! The blocks of a function and the edges between them, as the translator sees them: code that cannot be reached is in no block.
+//!
+//! A block begins at the function's beginning, at a loop, at an `end` that somebody branches to, and behind whatever may branch. A branch to a block
+//! lands on its `end`; a branch to a loop lands on the `loop`.
+//!
+//! Bodies are read before they are validated. What is not valid gives some graph, or none, and is refused by the validator afterwards.
+
+use wasmparser::{BrTable, Catch, FunctionBody, Operator};
+
+/// What is outside of the function: where its edges come from at first, and go at last.
+pub(crate) const OUTSIDE: u32 = 0;
+
+/// The largest table of a branch whose entries are told apart; those of larger ones are counted by their labels.
+const CASES: usize = 1024;
+
+/// A row of instructions of which each is executed after the one before, if nothing goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Where the first instruction is in the module.
+    pub(crate) start: u32,
+    /// Where the last one ends.
+    pub(crate) end: u32,
+}
+
+/// Which way an instruction is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// Into the function.
+    Entry,
+    /// To the instruction behind it.
+    Next,
+    /// To its label, or to the other side of a condition.
+    Taken,
+    /// By an entry of its table; the last one is the default. See [`Ways`].
+    Case(u32),
+    /// Out of the function, to the caller.
+    Exit,
+    /// By throwing, or by a trap that is all that the instruction does.
+    Thrown,
+    /// From an exception, to a clause.
+    Catch(u32),
+}
+
+/// A way from block to block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    /// The instruction that goes it, in the module; 0 for the entry.
+    pub(crate) at: u32,
+    pub(crate) way: Way,
+    /// In how many loops it lies.
+    pub(crate) depth: u32,
+}
+
+/// The blocks of a function. The first stands for [`OUTSIDE`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Graph {
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) edges: Vec<Edge>,
+}
+
+/// What encloses an instruction.
+struct Frame {
+    kind: Kind,
+    /// The block that branches land in, once there is one.
+    join: Option<u32>,
+    /// In how many loops it lies.
+    depth: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// In code that is not reached.
+    Dead,
+    Block,
+    /// The block that branches to it land in.
+    Loop(u32),
+    /// A condition without another side so far: the block that ends with it, and where it is.
+    If(u32, u32),
+}
+
+struct Builder {
+    graph: Graph,
+    frames: Vec<Frame>,
+    /// The block that goes on here, if the place is reached.
+    current: Option<u32>,
+    depth: u32,
+    /// In how many loops each block lies.
+    depths: Vec<u32>,
+}
+
+/// A place that is not known yet.
+const UNKNOWN: u32 = u32::MAX;
+
+impl Graph {
+    /// The graph of a function; none if its body cannot be read.
+    pub(crate) fn of(body: &FunctionBody<'_>) -> Option<Self> {
+        let mut reader = body.get_operators_reader().ok()?;
+        let mut builder = Builder {
+            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new() },
+            frames: vec![Frame { kind: Kind::Block, join: None, depth: 0 }],
+            current: None,
+            depth: 0,
+            depths: vec![0],
+        };
+        let entry = builder.block();
+        builder.edge(OUTSIDE, entry, 0, Way::Entry);
+        builder.current = Some(entry);
+        while !reader.eof() {
+            let (operator, at) = reader.read_with_offset().ok()?;
+            builder.operator(&operator, at as u32, reader.original_position() as u32)?;
+        }
+        builder.frames.is_empty().then_some(builder.graph)
+    }
+}
+
+impl Builder {
+    fn block(&mut self) -> u32 {
+        self.graph.blocks.push(Block { start: UNKNOWN, end: UNKNOWN });
+        self.depths.push(self.depth);
+        self.graph.blocks.len() as u32 - 1
+    }
+
+    fn edge(&mut self, from: u32, to: u32, at: u32, way: Way) {
+        let depth = self.depths[from as usize].min(self.depths[to as usize]);
+        self.graph.edges.push(Edge { from, to, at, way, depth });
+    }
+
+    fn operator(&mut self, op: &Operator<'_>, at: u32, next: u32) -> Option<()> {
+        if let Some(current) = self.current {
+            let block = &mut self.graph.blocks[current as usize];
+            if block.start == UNKNOWN {
+                block.start = at;
+            }
+            // What begins a block of its own takes this back.
+            block.end = next;
+        }
+        match op {
+            Operator::Block { .. } | Operator::Try { .. } => self.enter(Kind::Block),
+            Operator::TryTable { try_table } => self.enter_region(&try_table.catches, at)?,
+            Operator::Loop { .. } => self.enter_loop(at, next),
+            Operator::If { .. } => self.enter_if(at),
+            Operator::Else => self.other_side(at)?,
+            Operator::Catch { .. } | Operator::CatchAll => self.clause(at)?,
+            Operator::End | Operator::Delegate { .. } => self.end(at, next)?,
+            _ => {
+                if let Some(current) = self.current {
+                    self.leave(op, current, at)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Instructions that go elsewhere.
+    fn leave(&mut self, op: &Operator<'_>, from: u32, at: u32) -> Option<()> {
+        match op {
+            Operator::Br { relative_depth } => {
+                let to = self.label(*relative_depth)?;
+                self.edge(from, to, at, Way::Taken);
+            }
+            Operator::BrIf { relative_depth }
+            | Operator::BrOnNull { relative_depth }
+            | Operator::BrOnNonNull { relative_depth }
+            | Operator::BrOnCast { relative_depth, .. }
+            | Operator::BrOnCastFail { relative_depth, .. } => {
+                let to = self.label(*relative_depth)?;
+                self.edge(from, to, at, Way::Taken);
+                let behind = self.block();
+                self.edge(from, behind, at, Way::Next);
+                self.current = Some(behind);
+                return Some(());
+            }
+            Operator::BrTable { targets } => {
+                for (label, way) in cases(targets)? {
+                    let to = self.label(label)?;
+                    self.edge(from, to, at, way);
+                }
+            }
+            Operator::Return
+            | Operator::ReturnCall { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::ReturnCallRef { .. } => self.edge(from, OUTSIDE, at, Way::Exit),
+            Operator::Throw { .. } | Operator::ThrowRef | Operator::Rethrow { .. } | Operator::Unreachable => {
+                self.edge(from, OUTSIDE, at, Way::Thrown);
+            }
+            _ => return Some(()),
+        }
+        self.current = None;
+        Some(())
+    }
+
+    fn push(&mut self, kind: Kind) {
+        self.frames.push(Frame { kind, join: None, depth: self.depth });
+    }
+
+    fn enter(&mut self, kind: Kind) {
+        let kind = if self.current.is_some() { kind } else { Kind::Dead };
+        self.push(kind);
+    }
+
+    /// A region whose clauses branch to labels around it.
+    fn enter_region(&mut self, clauses: &[Catch], at: u32) -> Option<()> {
+        if self.current.is_some() {
+            for (i, clause) in clauses.iter().enumerate() {
+                let (Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label }) =
+                    clause;
+                let to = self.label(*label)?;
+                self.edge(OUTSIDE, to, at, Way::Catch(i as u32));
+            }
+        }
+        self.enter(Kind::Block);
+        Some(())
+    }
+
+    fn enter_loop(&mut self, at: u32, next: u32) {
+        let Some(before) = self.current else { return self.enter(Kind::Dead) };
+        self.graph.blocks[before as usize].end = at;
+        let outside = self.depth;
+        self.depth += 1;
+        let header = self.block();
+        self.graph.blocks[header as usize] = Block { start: at, end: next };
+        self.edge(before, header, at, Way::Next);
+        self.frames.push(Frame { kind: Kind::Loop(header), join: None, depth: outside });
+        self.current = Some(header);
+    }
+
+    fn enter_if(&mut self, at: u32) {
+        let Some(before) = self.current else { return self.enter(Kind::Dead) };
+        self.push(Kind::If(before, at));
+        let then = self.block();
+        self.edge(before, then, at, Way::Next);
+        self.current = Some(then);
+    }
+
+    /// Where a branch lands.
+    fn label(&mut self, label: u32) -> Option<u32> {
+        let index = self.frames.len().checked_sub(1 + label as usize)?;
+        match self.frames[index].kind {
+            Kind::Loop(header) => Some(header),
+            _ => Some(self.join(index)),
+        }
+    }
+
+    /// The block that begins where a frame ends.
+    fn join(&mut self, index: usize) -> u32 {
+        if let Some(known) = self.frames[index].join {
+            return known;
+        }
+        let inside = std::mem::replace(&mut self.depth, self.frames[index].depth);
+        let join = self.block();
+        self.depth = inside;
+        self.frames[index].join = Some(join);
+        join
+    }
+
+    /// Goes to the end of the innermost frame.
+    fn fall_through(&mut self, at: u32) {
+        if let Some(current) = self.current.take() {
+            let join = self.join(self.frames.len() - 1);
+            self.edge(current, join, at, Way::Next);
+        }
+    }
+
+    fn other_side(&mut self, at: u32) -> Option<()> {
+        let Kind::If(before, condition) = self.frames.last()?.kind else { return Some(()) };
+        self.fall_through(at);
+        self.frames.last_mut()?.kind = Kind::Block;
+        let otherwise = self.block();
+        self.edge(before, otherwise, condition, Way::Taken);
+        self.current = Some(otherwise);
+        Some(())
+    }
+
+    /// A clause behind the body of a region.
+    fn clause(&mut self, at: u32) -> Option<()> {
+        if matches!(self.frames.last()?.kind, Kind::Dead) {
+            return Some(());
+        }
+        self.fall_through(at);
+        let clause = self.block();
+        self.edge(OUTSIDE, clause, at, Way::Catch(0));
+        self.current = Some(clause);
+        Some(())
+    }
+
+    fn end(&mut self, at: u32, next: u32) -> Option<()> {
+        let top = self.frames.len().checked_sub(1)?;
+        if let Kind::If(before, condition) = self.frames[top].kind {
+            let join = self.join(top);
+            self.edge(before, join, condition, Way::Taken);
+        }
+        if let Some(join) = self.frames[top].join {
+            if let Some(current) = self.current {
+                self.graph.blocks[current as usize].end = at;
+                self.edge(current, join, at, Way::Next);
+            }
+            self.graph.blocks[join as usize] = Block { start: at, end: next };
+            self.current = Some(join);
+        }
+        self.depth = self.frames.pop()?.depth;
+        if self.frames.is_empty()
+            && let Some(current) = self.current.take()
+        {
+            self.edge(current, OUTSIDE, at, Way::Exit);
+        }
+        Some(())
+    }
+}
+
+/// How the ways out of a table of labels are told apart: by the entry, or, where there are very many, by the label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ways {
+    ByEntry,
+    ByLabel,
+}
+
+impl Ways {
+    pub(crate) fn of(targets: &BrTable<'_>) -> Self {
+        if (targets.len() as usize) < CASES { Self::ByEntry } else { Self::ByLabel }
+    }
+
+    /// The way of an entry.
+    pub(crate) fn of_entry(self, entry: u32, label: u32) -> Way {
+        match self {
+            Self::ByEntry => Way::Case(entry),
+            Self::ByLabel => Way::Case(label),
+        }
+    }
+}
+
+/// The ways out of a table of labels, each once; the default is the last entry.
+fn cases(targets: &BrTable<'_>) -> Option<Vec<(u32, Way)>> {
+    let ways = Ways::of(targets);
+    let mut labels = targets.targets().collect::<Result<Vec<u32>, _>>().ok()?;
+    labels.push(targets.default());
+    if ways == Ways::ByLabel {
+        labels.sort_unstable();
+        labels.dedup();
+    }
+    Some(labels.into_iter().enumerate().map(|(i, label)| (label, ways.of_entry(i as u32, label))).collect())
+}

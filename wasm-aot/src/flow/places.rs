@@ -1,0 +1,82 @@
+//! Which edges are counted: those outside of a spanning tree of the graph, in which lie the edges that are gone most often.
+
+use super::graph::{Graph, Way};
+use std::collections::HashMap;
+
+/// What names an edge to whoever makes the code for it: the instruction, and which way it is left.
+pub(crate) type Key = (u32, Way);
+
+/// The edges of a function that are counted, and the number of each counter.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    counters: HashMap<Key, u32>,
+}
+
+impl Places {
+    /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the order of edges.
+    pub(crate) fn of(graph: &Graph) -> Self {
+        let counters = counted(graph).into_iter().enumerate().map(|(number, edge)| {
+            let edge = &graph.edges[edge];
+            ((edge.at, edge.way), number as u32)
+        });
+        Self { counters: counters.collect() }
+    }
+
+    /// The counter of an edge, if it is counted.
+    pub(crate) fn counter(&self, at: u32, way: Way) -> Option<u32> {
+        self.counters.get(&(at, way)).copied()
+    }
+
+    /// How many counters there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.counters.len() as u32
+    }
+}
+
+/// The counted edges, in order.
+pub(super) fn counted(graph: &Graph) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..graph.edges.len()).collect();
+    order.sort_by_key(|index| (std::cmp::Reverse(worth(graph, *index)), *index));
+    let mut sets = Sets((0..graph.blocks.len() as u32).collect());
+    let mut counted: Vec<usize> = order
+        .into_iter()
+        .filter(|index| {
+            let edge = &graph.edges[*index];
+            // What comes from outside in the middle is known to nobody else; so is what leaves by throwing.
+            matches!(edge.way, Way::Catch(_) | Way::Thrown) || !sets.join(edge.from, edge.to)
+        })
+        .collect();
+    counted.sort_unstable();
+    counted
+}
+
+/// How much is gained if an edge is not counted.
+fn worth(graph: &Graph, index: usize) -> (bool, u32, bool) {
+    let edge = &graph.edges[index];
+    // A call in place of the caller may trap behind its counter: exits are never counted. (They all lead to one place, so they close no circle.)
+    let exit = edge.way == Way::Exit;
+    // A branch that is counted needs code of its own between here and there.
+    let jumps = matches!(edge.way, Way::Taken | Way::Case(_));
+    (exit, edge.depth, jumps)
+}
+
+/// Sets of blocks that are connected.
+struct Sets(Vec<u32>);
+
+impl Sets {
+    fn root(&mut self, mut block: u32) -> u32 {
+        while self.0[block as usize] != block {
+            let parent = self.0[block as usize];
+            self.0[block as usize] = self.0[parent as usize];
+            block = self.0[block as usize];
+        }
+        block
+    }
+
+    /// Connects two blocks; tells whether they were not.
+    fn join(&mut self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.root(a), self.root(b));
+        self.0[a as usize] = b;
+        a != b
+    }
+}
