@@ -72,15 +72,13 @@ impl Inspection {
         let tables = &inner.code.tables;
         let functions = tables.functions.iter().enumerate().map(|(defined, span)| {
             let index = inner.info.imported.functions + defined as u32;
-            let within = |offset: u32| offset >= span.start && offset < span.end;
-            let first = tables.traps.partition_point(|site| site.offset < span.start);
             FunctionSummary {
                 index,
                 name: inner.info.function_name(index).map_or_else(String::new, demangled),
                 wasm_offset: inner.info.bodies[defined].start,
                 code_offset: span.start,
                 code_bytes: span.end - span.start,
-                traps: tables.traps[first..].iter().take_while(|site| within(site.offset)).count(),
+                traps: tables.traps.from(span.start).take_while(|site| site.offset < span.end).count(),
             }
         });
         Summary {
@@ -88,7 +86,7 @@ impl Inspection {
             wasm_bytes: inner.bytes.len(),
             code_bytes: inner.code.range().len(),
             trampolines: tables.trampolines.len(),
-            traps: tables.traps.len(),
+            traps: tables.traps.from(0).count(),
             handlers: tables.handlers.len(),
             imports: self
                 .module

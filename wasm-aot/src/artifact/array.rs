@@ -50,9 +50,7 @@ pub(crate) unsafe trait Plain: Copy + 'static {}
 // SAFETY: (1) integers.
 unsafe impl Plain for u8 {}
 // SAFETY: (1) structures of `u32` alone, in the order that they are declared in.
-unsafe impl Plain for crate::compile::TrapSite {}
-// SAFETY: as above.
-unsafe impl Plain for crate::compile::AddressMap {}
+unsafe impl Plain for crate::offsets::Block {}
 // SAFETY: as above.
 unsafe impl Plain for crate::compile::Handler {}
 // SAFETY: as above.

@@ -9,11 +9,11 @@ pub(super) const AT: usize = 4096;
 pub(super) const ROOM: usize = 4096;
 /// What it begins with.
 pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
-/// Before it: the magic, its length, and the hash of the parts.
-pub(super) const PREFIX: usize = 16 + 8 + 32;
+/// Before it: the magic, its length, and the digest of header and parts.
+pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 2, cranelift 0.135.8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 3, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +23,26 @@ pub(super) enum Part {
     Functions,
     Trampolines,
     Traps,
+    TrapSteps,
     Addresses,
+    AddressSteps,
     Handlers,
     Module,
 }
 
 impl Part {
-    pub(super) const ALL: [Self; 8] =
-        [Self::Text, Self::Info, Self::Functions, Self::Trampolines, Self::Traps, Self::Addresses, Self::Handlers, Self::Module];
+    pub(super) const ALL: [Self; 10] = [
+        Self::Text,
+        Self::Info,
+        Self::Functions,
+        Self::Trampolines,
+        Self::Traps,
+        Self::TrapSteps,
+        Self::Addresses,
+        Self::AddressSteps,
+        Self::Handlers,
+        Self::Module,
+    ];
 
     /// Its section.
     pub(super) fn section(self) -> &'static str {
@@ -40,7 +52,9 @@ impl Part {
             Self::Functions => ".wasm-aot.functions",
             Self::Trampolines => ".wasm-aot.trampolines",
             Self::Traps => ".wasm-aot.traps",
+            Self::TrapSteps => ".wasm-aot.traps.steps",
             Self::Addresses => ".wasm-aot.addresses",
+            Self::AddressSteps => ".wasm-aot.addresses.steps",
             Self::Handlers => ".wasm-aot.handlers",
             Self::Module => ".wasm",
         }
@@ -61,6 +75,11 @@ pub(super) struct Header {
 }
 
 impl Header {
+    /// Where the parts end.
+    pub(super) fn end(&self) -> usize {
+        self.range(Part::Module).end
+    }
+
     pub(super) fn range(&self, part: Part) -> std::ops::Range<usize> {
         let (offset, len) = self.parts[part as usize];
         offset as usize..(offset as usize).saturating_add(len as usize)

@@ -61,12 +61,10 @@ fn function(
     program: &mut LineProgram,
     files: &mut HashMap<String, gimli::write::FileId>,
 ) {
-    let entries = &compilation.text.addresses;
-    let first = entries.partition_point(|entry| entry.offset < span.start);
     let mut begun = false;
     let mut last = None;
-    for entry in entries[first..].iter().take_while(|entry| entry.offset < span.end) {
-        let Some(wasm) = entry.wasm.checked_sub(compilation.info.code_start) else { continue };
+    for entry in compilation.text.addresses.from(span.start).take_while(|entry| entry.offset < span.end) {
+        let Some(wasm) = entry.number.checked_sub(compilation.info.code_start) else { continue };
         let Ok(Some(location)) = source.find_location(u64::from(wasm)) else { continue };
         let (Some(file), Some(line)) = (location.file, location.line) else { continue };
         if last == Some((file.to_owned(), line)) {

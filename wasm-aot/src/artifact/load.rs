@@ -1,35 +1,18 @@
-//! Loading: our header is compared with what we are, the hash with what is there, and everything else is mapped.
+//! Loading: our header is compared with what we are, the digest with what is there, and everything else is mapped.
 
 use super::array::{Array, Mapping, Plain};
+use super::digest::Digest;
 use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
 use crate::compile::Target;
 use crate::error::Error;
-use crate::module::ModuleInfo;
+use crate::module::{ModuleInfo, Names};
+use crate::offsets::Offsets;
 use crate::runtime::{Code, Module, Tables};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
-
-/// What is hashed: the header and every part.
-pub(super) fn hash(file: &[u8], header: &Header, encoded: &[u8]) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(encoded);
-    for part in Part::ALL {
-        hash_part(&mut hasher, file.get(header.range(part)).unwrap_or_default());
-    }
-    *hasher.finalize().as_bytes()
-}
-
-/// Large parts are hashed on all processors.
-fn hash_part(hasher: &mut blake3::Hasher, part: &[u8]) {
-    const LARGE: usize = 1 << 20;
-    match part.len() < LARGE {
-        true => hasher.update(part),
-        false => hasher.update_rayon(part),
-    };
-}
 
 /// Opens a file without waiting for anybody to write to it.
 fn open(path: &Path) -> std::io::Result<File> {
@@ -43,32 +26,59 @@ pub(crate) fn is_machine_code(path: &Path) -> bool {
     is_file && open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *b"\x7fELF"
 }
 
+/// A file that was opened, and what its header says.
+struct Opened {
+    file: File,
+    len: usize,
+    header: Header,
+}
+
+impl Opened {
+    /// Opens a file that is whole, and made by us for this processor; and if it is to be executed, for us to trust.
+    fn new(path: &Path, target: &Target, is_executed: bool) -> Result<Self, String> {
+        let file = open(path).map_err(|error| error.to_string())?;
+        let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if is_executed {
+            trusted(&metadata)?;
+        }
+        let len = metadata.len() as usize;
+        let header = check(&file, len, target)?;
+        Ok(Self { file, len, header })
+    }
+
+    fn mapping(&self) -> Result<Arc<Mapping>, Error> {
+        Ok(Arc::new(Mapping::new(&self.file, self.len)?))
+    }
+}
+
 /// Loads a compiled module.
 pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
-    let file = open(path).map_err(|error| refused(error.to_string()))?;
-    let metadata = file.metadata().map_err(|error| refused(error.to_string()))?;
-    trusted(&metadata).map_err(&refused)?;
-    let len = metadata.len() as usize;
-    if len < AT + ROOM {
-        return Err(refused("not a compiled module: too short".into()));
-    }
-    let mapping = Arc::new(Mapping::new(&file, len)?);
-    let header = check(mapping.bytes(), target).map_err(&refused)?;
     let damaged = || refused("damaged: a table has no whole number of entries; compile the module again".into());
-    let bytes = mapping.bytes();
-    let info: ModuleInfo = postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;
+    let opened = Opened::new(path, target, true).map_err(refused)?;
+    let mapping = opened.mapping()?;
+    let (bytes, header) = (mapping.bytes(), &opened.header);
+    let mut info: ModuleInfo = postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;
+    info.names = names(&mapping, header, &info).ok_or_else(damaged)?;
     let trampolines = postcard::from_bytes(&bytes[header.range(Part::Trampolines)]).map_err(|_| damaged())?;
+    let offsets = |blocks, steps| Some(Offsets { blocks: row(&mapping, header, blocks)?, steps: row(&mapping, header, steps)? });
     let tables = Tables {
-        functions: row(&mapping, &header, Part::Functions).ok_or_else(damaged)?,
+        functions: row(&mapping, header, Part::Functions).ok_or_else(damaged)?,
         trampolines,
-        traps: row(&mapping, &header, Part::Traps).ok_or_else(damaged)?,
-        addresses: row(&mapping, &header, Part::Addresses).ok_or_else(damaged)?,
-        handlers: row(&mapping, &header, Part::Handlers).ok_or_else(damaged)?,
+        traps: offsets(Part::Traps, Part::TrapSteps).ok_or_else(damaged)?,
+        addresses: offsets(Part::Addresses, Part::AddressSteps).ok_or_else(damaged)?,
+        handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
     };
-    let module = row(&mapping, &header, Part::Module).ok_or_else(damaged)?;
-    let code = Code::of_file(&file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
+    let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
+    let code = Code::of_file(&opened.file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
     Module::assemble(info, code, module, header.options, header.counters)
+}
+
+/// The names in the module inside.
+fn names(mapping: &Arc<Mapping>, header: &Header, info: &ModuleInfo) -> Option<Names> {
+    let Some(section) = info.names_section() else { return Some(Names::default()) };
+    let start = header.range(Part::Module).start;
+    Some(Names::new(Array::mapped(mapping, start + section.start as usize..start + section.end as usize)?))
 }
 
 fn row<T: Plain>(mapping: &Arc<Mapping>, header: &Header, part: Part) -> Option<Array<T>> {
@@ -95,20 +105,29 @@ fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Our header, if the file is whole and made by us for this processor.
-fn check(file: &[u8], target: &Target) -> Result<Header, String> {
-    let place = &file[AT..AT + ROOM];
+/// The header of a file that is whole, and made by us for this processor.
+fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
+    if len < AT + ROOM {
+        return Err("not a compiled module: too short".into());
+    }
+    let mut place = [0; ROOM];
+    file.read_exact_at(&mut place, AT as u64).map_err(|error| error.to_string())?;
     if place[..16] != MAGIC {
         return Err("not a compiled module of this engine".into());
     }
-    let len = u64::from_le_bytes(place[16..24].try_into().expect("eight bytes")) as usize;
-    let encoded = place.get(PREFIX..PREFIX.saturating_add(len)).ok_or("damaged: its header is too long")?;
+    let encoded_len = u64::from_le_bytes(place[16..24].try_into().expect("eight bytes")) as usize;
+    let encoded = place.get(PREFIX..PREFIX.saturating_add(encoded_len)).ok_or("damaged: its header is too long")?;
     let header: Header = postcard::from_bytes(encoded).map_err(|_| "made by another version: compile the module again")?;
     if header.version != VERSION {
         return Err(format!("made by version {}, and this is {VERSION}: compile the module again", header.version));
     }
-    if hash(file, &header, encoded)[..] != place[24..PREFIX] {
-        return Err("damaged: its hash is another; compile the module again".into());
+    if header.end() > len || Part::ALL.iter().any(|part| header.range(*part).end > len) {
+        return Err("damaged: cut short".into());
+    }
+    let mut digest = Digest::new(encoded);
+    digest.read(file, AT + ROOM..header.end()).map_err(|error| error.to_string())?;
+    if digest.finish()[..] != place[24..PREFIX] {
+        return Err("damaged: its digest is another; compile the module again".into());
     }
     let ours = target.features();
     let lacking = header.features.split(',').find(|feature| !ours.split(',').any(|our| our == *feature));
@@ -118,19 +137,13 @@ fn check(file: &[u8], target: &Target) -> Result<Header, String> {
     if header.options.reservations && !target.options.reservations {
         return Err("compiled for memories that reserve eight gigabytes of addresses, which this process may not: compile the module again".into());
     }
-    if Part::ALL.iter().any(|part| header.range(*part).end > file.len()) {
-        return Err("damaged: cut short".into());
-    }
     Ok(header)
 }
 
 /// The options that a file was compiled with, and its module.
 pub(crate) fn origin(path: &Path, target: &Target) -> Result<(crate::Options, Vec<u8>), Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
-    let file = std::fs::read(path).map_err(|error| refused(error.to_string()))?;
-    if file.len() < AT + ROOM {
-        return Err(refused("not a compiled module: too short".into()));
-    }
-    let header = check(&file, target).map_err(refused)?;
-    Ok((header.options, file[header.range(Part::Module)].to_vec()))
+    let opened = Opened::new(path, target, false).map_err(refused)?;
+    let module = opened.mapping()?.bytes()[opened.header.range(Part::Module)].to_vec();
+    Ok((opened.header.options, module))
 }

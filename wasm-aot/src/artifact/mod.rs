@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!        0  ELF header, program headers
-//!     4096  our header: version, processor, options, where everything is, a hash
+//!     4096  our header: version, processor, options, where everything is, a digest
 //!     8192  .text                        page-aligned, executed where it is mapped
 //!           .wasm-aot.info               declarations
-//!           .wasm-aot.functions …        tables: sorted arrays of words
+//!           .wasm-aot.functions …        tables: sorted, read where they lie
 //!           .wasm                        the module, from which segments of data are copied
 //!           .symtab .strtab .debug_*     for debuggers and profilers alone
 //! ```
 //!
-//! A file is trusted as an executable is. So one that others may write is refused; the hash is there to find damage.
+//! A file is trusted as an executable is. So one that others may write is refused; the digest is there to find damage.
 
 mod array;
+mod digest;
 mod header;
 mod lines;
 mod load;

@@ -1,6 +1,7 @@
 //! Writing: sections, symbols, and our header.
 
 use super::array::bytes_of;
+use super::digest::Digest;
 use super::header::{AT, Header, MAGIC, PREFIX, Part, ROOM, VERSION};
 use super::lines;
 use crate::compile::{Compilation, Target, TrampolineKind};
@@ -28,8 +29,10 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         Part::Info => postcard::to_stdvec(&compilation.info).expect("declarations can be written"),
         Part::Functions => bytes_of(&text.functions).to_vec(),
         Part::Trampolines => postcard::to_stdvec(&text.trampolines).expect("a list can be written"),
-        Part::Traps => bytes_of(&text.traps).to_vec(),
-        Part::Addresses => bytes_of(&text.addresses).to_vec(),
+        Part::Traps => bytes_of(&text.traps.blocks).to_vec(),
+        Part::TrapSteps => text.traps.steps.to_vec(),
+        Part::Addresses => bytes_of(&text.addresses.blocks).to_vec(),
+        Part::AddressSteps => text.addresses.steps.to_vec(),
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
         Part::Module => module.to_vec(),
     };
@@ -172,6 +175,7 @@ fn stamp(file: &mut [u8], header: &Header) {
     place[..16].copy_from_slice(&MAGIC);
     place[16..24].copy_from_slice(&(encoded.len() as u64).to_le_bytes());
     place[PREFIX..PREFIX + encoded.len()].copy_from_slice(&encoded);
-    let hash = super::load::hash(file, header, &encoded);
-    file[AT + 24..AT + PREFIX].copy_from_slice(&hash);
+    let mut digest = Digest::new(&encoded);
+    digest.write(&file[AT + ROOM..header.end()]);
+    file[AT + 24..AT + PREFIX].copy_from_slice(&digest.finish());
 }

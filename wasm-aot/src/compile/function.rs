@@ -3,10 +3,11 @@
 use super::control::Frame;
 use super::counting::Counting;
 use super::target::Target;
-use super::text::{AddressMap, Handler, TrapSite};
+use super::text::Handler;
 use crate::error::{CompileError, Place};
 use crate::flow::Way;
 use crate::module::{self, Body, ModuleInfo};
+use crate::offsets::{Entry, NOTHING};
 use crate::trap::Trap;
 use crate::types::{FuncType, ValType};
 use crate::vm::{Layout, at};
@@ -51,8 +52,10 @@ pub(crate) struct CallAt {
 pub(crate) struct Compiled {
     pub(crate) code: Vec<u8>,
     pub(crate) calls: Vec<CallAt>,
-    pub(crate) traps: Vec<TrapSite>,
-    pub(crate) addresses: Vec<AddressMap>,
+    /// Instructions that trap, and why.
+    pub(crate) traps: Vec<Entry>,
+    /// Where the code of instructions of Wasm begins, and where they are in the module.
+    pub(crate) addresses: Vec<Entry>,
     pub(crate) handlers: Vec<Handler>,
 }
 
@@ -103,7 +106,7 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
         other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
     let buffer = &context.compiled_code().expect("compiled above").buffer;
-    let traps = buffer.traps().iter().map(|t| TrapSite { offset: t.offset, code: t.code.as_raw().get().into() }).collect();
+    let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {
         for handler in site.exception_handlers {
@@ -112,12 +115,12 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
             handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
         }
     }
-    let addresses = buffer.get_srclocs_sorted().iter().map(|range| AddressMap { offset: range.start, wasm: range.loc.bits() });
+    let addresses = buffer.get_srclocs_sorted().iter().map(|range| Entry { offset: range.start, number: range.loc.bits() });
     // What simplification has made belongs to nothing: it is taken for part of what it stands behind. The prologue stands behind nothing.
     let mut is_prologue = true;
-    let belongs = |entry: &AddressMap| {
-        is_prologue &= entry.wasm == u32::MAX;
-        is_prologue || entry.wasm != u32::MAX
+    let belongs = |entry: &Entry| {
+        is_prologue &= entry.number == NOTHING;
+        is_prologue || entry.number != NOTHING
     };
     let (addresses, code) = (addresses.filter(belongs).collect(), buffer.data().to_vec());
     let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));

@@ -23,7 +23,7 @@ mod trampoline;
 
 pub(crate) use target::Target;
 pub use target::{Optimize, Options};
-pub(crate) use text::{AddressMap, Handler, Span, Text, TrapSite};
+pub(crate) use text::{Handler, Span, Text};
 pub(crate) use trampoline::TrampolineKind;
 
 use crate::error::{CompileError, Place};
@@ -77,7 +77,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     // The first error by position, whichever thread was the first to meet one.
     let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
     let trampolines = trampoline::all(&info, target)?;
-    let code: usize = functions.iter().map(|compiled| compiled.code.len().next_multiple_of(16)).sum();
+    let code: usize = functions.iter().map(|compiled| compiled.code.len().next_multiple_of(text::ALIGNMENT)).sum();
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
     let text = Text::link(&info, &functions, &trampolines);

@@ -6,29 +6,10 @@
 use super::function::Compiled;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
+use crate::offsets::{Entry, Offsets};
 
-/// Functions begin at multiples of this.
-const ALIGNMENT: usize = 16;
-
-/// An instruction that traps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct TrapSite {
-    /// Where it is.
-    pub(crate) offset: u32,
-    /// Why, see [`Trap::from_raw`](crate::trap::Trap::from_raw).
-    pub(crate) code: u32,
-}
-
-/// Where the code of a Wasm instruction begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct AddressMap {
-    /// Where the code is.
-    pub(crate) offset: u32,
-    /// Where the instruction is in the module, or `u32::MAX` for code that belongs to none.
-    pub(crate) wasm: u32,
-}
+/// Functions begin at multiples of this, which is what fetch takes at a time.
+pub(super) const ALIGNMENT: usize = 32;
 
 /// Where an exception goes that comes out of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +39,10 @@ pub(crate) struct Text {
     pub(crate) functions: Vec<Span>,
     /// Where each trampoline is.
     pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
-    pub(crate) traps: Vec<TrapSite>,
-    pub(crate) addresses: Vec<AddressMap>,
+    /// Why instructions trap, see [`Trap::from_raw`](crate::trap::Trap::from_raw).
+    pub(crate) traps: Offsets,
+    /// Which instructions of Wasm code comes from: where they are in the module, or [`NOTHING`](crate::offsets::NOTHING).
+    pub(crate) addresses: Offsets,
     pub(crate) handlers: Vec<Handler>,
 }
 
@@ -77,6 +60,7 @@ impl Text {
             let range = text.append(&trampoline.compiled);
             text.trampolines.push((trampoline.kind, range));
         }
+        text.describe(functions, trampolines);
         let throw = text.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw).map(|(_, range)| range.start);
         for (at, target) in calls {
             let start = match target {
@@ -94,8 +78,6 @@ impl Text {
         self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xCC);
         let start = self.code.len() as u32;
         self.code.extend_from_slice(&compiled.code);
-        self.traps.extend(compiled.traps.iter().map(|site| TrapSite { offset: start + site.offset, ..*site }));
-        self.addresses.extend(compiled.addresses.iter().map(|entry| AddressMap { offset: start + entry.offset, ..*entry }));
         self.handlers.extend(compiled.handlers.iter().map(|handler| Handler {
             offset: start + handler.offset,
             target: start + handler.target,
@@ -103,4 +85,29 @@ impl Text {
         }));
         Span { start, end: self.code.len() as u32 }
     }
+
+    /// The tables of everything that was placed.
+    fn describe(&mut self, functions: &[Compiled], trampolines: &[Trampoline]) {
+        let spans = self.functions.iter().chain(self.trampolines.iter().map(|(_, span)| span));
+        let placed: Vec<(&Compiled, u32)> = functions
+            .iter()
+            .chain(trampolines.iter().map(|trampoline| &trampoline.compiled))
+            .zip(spans.map(|span| span.start))
+            .collect();
+        let traps = Offsets::of(moved(&placed, |compiled| &compiled.traps));
+        // An entry that says the same as the one before says nothing.
+        let mut last = None;
+        let news = |entry: &Entry| last.replace(entry.number) != Some(entry.number);
+        let addresses = Offsets::of(moved(&placed, |compiled| &compiled.addresses).filter(news));
+        (self.traps, self.addresses) = (traps, addresses);
+    }
+}
+
+/// The entries of code that was placed, where it was placed.
+fn moved<'a>(placed: &'a [(&'a Compiled, u32)], entries: fn(&Compiled) -> &[Entry]) -> impl Iterator<Item = Entry> + 'a {
+    let of = move |(compiled, start): &(&'a Compiled, u32)| {
+        let start = *start;
+        entries(compiled).iter().map(move |entry| Entry { offset: start + entry.offset, ..*entry })
+    };
+    placed.iter().flat_map(of)
 }

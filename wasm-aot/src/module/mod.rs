@@ -3,9 +3,11 @@
 //! Spaces of indices hold what is imported first and what is defined after it, as in the specification.
 
 mod constant;
+mod names;
 mod read;
 
 pub(crate) use constant::ConstOp;
+pub(crate) use names::Names;
 pub(crate) use read::{Body, Reading, read, value_type};
 
 use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
@@ -16,7 +18,7 @@ use std::ops::Range;
 pub(crate) type ConstExpr = Vec<ConstOp>;
 
 /// What a module declares.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ModuleInfo {
     /// Its name, if it has one.
     pub(crate) name: Option<String>,
@@ -59,8 +61,9 @@ pub(crate) struct ModuleInfo {
     pub(crate) bodies: Vec<Range<u32>>,
     /// Where the code section begins: what debug information counts from.
     pub(crate) code_start: u32,
-    /// Names of functions, by index, sorted.
-    pub(crate) function_names: Vec<(u32, String)>,
+    /// Names of functions. A file has them in the module inside.
+    #[serde(skip)]
+    pub(crate) names: Names,
     /// Custom sections: their names, and where they are in the module's bytes.
     pub(crate) custom: Vec<(String, Range<u32>)>,
 }
@@ -172,8 +175,12 @@ impl ModuleInfo {
 
     /// The name of function `index`, if the module tells one.
     pub(crate) fn function_name(&self, index: u32) -> Option<&str> {
-        let at = self.function_names.binary_search_by_key(&index, |(function, _)| *function).ok()?;
-        Some(&self.function_names[at].1)
+        self.names.function(index)
+    }
+
+    /// Where the contents of the section of names are in the module's bytes.
+    pub(crate) fn names_section(&self) -> Option<Range<u32>> {
+        self.custom.iter().find(|(name, _)| name == "name").map(|(_, range)| range.clone())
     }
 
     /// Where function `index` is among those that can be referred to.

@@ -2,7 +2,8 @@
 //!
 //! Bodies are handed out unvalidated together with a validator for each, so that they can be taken up by several threads.
 
-use super::{DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Space, constant};
+use super::{DataSegment, ElementSegment, Elements, Export, Import, Mode, ModuleInfo, Names, Space, constant};
+use crate::artifact::Array;
 use crate::error::{CompileError, Place};
 use crate::features::Features;
 use crate::types::{FuncType, GlobalType, HeapType, MemoryType, RefType, TableType, ValType};
@@ -49,6 +50,9 @@ pub(crate) fn read(bytes: &[u8], features: Features) -> Result<Reading<'_>, Comp
         reading.info.section(payload, &mut referenced)?;
     }
     reading.info.referenced = referenced.into_iter().collect();
+    if let Some(section) = reading.info.names_section() {
+        reading.info.names = Names::new(Array::Owned(bytes[section.start as usize..section.end as usize].to_vec()));
+    }
     Ok(reading)
 }
 
@@ -101,9 +105,8 @@ impl ModuleInfo {
             Payload::CustomSection(section) => {
                 let end = section.range().end as u32;
                 self.custom.push((section.name().to_owned(), end - section.data().len() as u32..end));
-                // Names that are malformed are no reason to refuse a module.
                 if let KnownCustom::Name(names) = section.as_known() {
-                    let _ = self.names(names);
+                    self.name = self.name.take().or_else(|| module_name(names));
                 }
             }
             _ => {}
@@ -212,26 +215,14 @@ impl ModuleInfo {
         }));
         Ok(ops)
     }
+}
 
-    fn names(&mut self, names: wasmparser::NameSectionReader<'_>) -> Result<(), wasmparser::BinaryReaderError> {
-        for subsection in names {
-            match subsection? {
-                wasmparser::Name::Module { name, .. } => self.name = Some(name.to_owned()),
-                wasmparser::Name::Function(map) => {
-                    for naming in map {
-                        let naming = naming?;
-                        if (naming.index as usize) < self.functions.len() {
-                            self.function_names.push((naming.index, naming.name.to_owned()));
-                        }
-                    }
-                    self.function_names.sort_by_key(|(index, _)| *index);
-                    self.function_names.dedup_by_key(|(index, _)| *index);
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
+/// The name of the module itself, if it has one. Names that are malformed are no reason to refuse a module.
+fn module_name(names: wasmparser::NameSectionReader<'_>) -> Option<String> {
+    names.into_iter().map_while(Result::ok).find_map(|subsection| match subsection {
+        wasmparser::Name::Module { name, .. } => Some(name.to_owned()),
+        _ => None,
+    })
 }
 
 /// Takes the next of a counted space.

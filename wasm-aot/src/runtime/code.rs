@@ -6,8 +6,9 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{AddressMap, Handler, Span, Text, TrampolineKind, TrapSite};
+use crate::compile::{Handler, Span, Text, TrampolineKind};
 use crate::error::Error;
+use crate::offsets::{NOTHING, Offsets};
 use crate::trap::Trap;
 use std::fs::File;
 use std::ops::Range;
@@ -19,8 +20,8 @@ use wordpatch::{CodeAddr, CodeMemory};
 pub(crate) struct Tables {
     pub(crate) functions: Array<Span>,
     pub(crate) trampolines: Vec<(TrampolineKind, Span)>,
-    pub(crate) traps: Array<TrapSite>,
-    pub(crate) addresses: Array<AddressMap>,
+    pub(crate) traps: Offsets,
+    pub(crate) addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
 }
 
@@ -54,13 +55,8 @@ impl Code {
     /// Maps code that was compiled just now.
     pub(crate) fn new(text: Text) -> Result<Self, Error> {
         let Text { code, functions, trampolines, traps, addresses, handlers } = text;
-        let tables = Tables {
-            functions: Array::Owned(functions),
-            trampolines,
-            traps: Array::Owned(traps),
-            addresses: Array::Owned(addresses),
-            handlers: Array::Owned(handlers),
-        };
+        let tables =
+            Tables { functions: Array::Owned(functions), trampolines, traps, addresses, handlers: Array::Owned(handlers) };
         Self::copied(&code, tables)
     }
 
@@ -113,8 +109,7 @@ impl Code {
 
     /// The number of the trap of the instruction at `offset`.
     pub(crate) fn trap_number_at(&self, offset: u32) -> Option<u8> {
-        let at = self.tables.traps.binary_search_by_key(&offset, |site| site.offset).ok()?;
-        Some(self.tables.traps[at].code as u8)
+        self.tables.traps.at(offset).map(|number| number as u8)
     }
 
     /// Where an exception goes that comes out of the call that returns to `offset`.
@@ -132,8 +127,7 @@ impl Code {
 
     /// Which Wasm instruction the machine instruction at `offset` belongs to.
     pub(crate) fn wasm_offset(&self, offset: u32) -> Option<u32> {
-        let after = self.tables.addresses.partition_point(|entry| entry.offset <= offset);
-        let entry = self.tables.addresses[after.checked_sub(1)?];
-        (entry.wasm != u32::MAX).then_some(entry.wasm)
+        let entry = self.tables.addresses.at_or_before(offset)?;
+        (entry.number != NOTHING).then_some(entry.number)
     }
 }

@@ -55,7 +55,7 @@ fn a_header_that_is_damaged_anywhere_is_refused() {
     let (engine, folder) = (quick(), Folder::new("header"));
     let whole = Module::precompile(&engine, ADD).expect("compiled");
     let len = u64::from_le_bytes(whole[HEADER.start + 16..HEADER.start + 24].try_into().expect("eight bytes")) as usize;
-    for at in HEADER.start..HEADER.start + 56 + len {
+    for at in HEADER.start..HEADER.start + 40 + len {
         for bit in [0x01, 0x80] {
             let mut damaged = whole.clone();
             damaged[at] ^= bit;
