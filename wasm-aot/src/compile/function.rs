@@ -2,6 +2,7 @@
 
 use super::control::Frame;
 use super::counting::Counting;
+use super::placement::{self, Loop};
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
@@ -57,6 +58,8 @@ pub(crate) struct Compiled {
     /// Where the code of instructions of Wasm begins, and where they are in the module.
     pub(crate) addresses: Vec<Entry>,
     pub(crate) handlers: Vec<Handler>,
+    /// Its short loops.
+    pub(crate) loops: Vec<Loop>,
 }
 
 /// What a thread needs to compile, and keeps from function to function.
@@ -105,7 +108,8 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
         }
         other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
-    let buffer = &context.compiled_code().expect("compiled above").buffer;
+    let compiled = context.compiled_code().expect("compiled above");
+    let (buffer, loops) = (&compiled.buffer, placement::loops(compiled));
     let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {
@@ -125,7 +129,7 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
     let (addresses, code) = (addresses.filter(belongs).collect(), buffer.data().to_vec());
     let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Compiled { code, calls, traps, addresses, handlers })
+    Ok(Compiled { code, calls, traps, addresses, handlers, loops })
 }
 
 fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {

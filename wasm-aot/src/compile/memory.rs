@@ -148,11 +148,18 @@ impl Translator<'_> {
         self.push(value);
     }
 
-    /// Loads `narrow` and extends it to `ty`.
+    /// Loads `narrow` and extends it to `ty`, in one instruction: of two, the second is often not merged into the first.
     pub(super) fn load_extended(&mut self, memarg: &MemArg, narrow: Type, ty: Type, signed: bool) {
         let Address { base, offset, flags } = self.address(memarg, narrow.bytes());
-        let value = self.builder.ins().load(narrow, flags, base, offset);
-        let value = if signed { self.builder.ins().sextend(ty, value) } else { self.builder.ins().uextend(ty, value) };
+        let ins = self.builder.ins();
+        let value = match (narrow, signed) {
+            (types::I8, false) => ins.uload8(ty, flags, base, offset),
+            (types::I8, true) => ins.sload8(ty, flags, base, offset),
+            (types::I16, false) => ins.uload16(ty, flags, base, offset),
+            (types::I16, true) => ins.sload16(ty, flags, base, offset),
+            (_, false) => ins.uload32(flags, base, offset),
+            (_, true) => ins.sload32(flags, base, offset),
+        };
         self.push(value);
     }
 

@@ -13,6 +13,7 @@ mod global;
 mod memory;
 mod numeric;
 mod operator;
+mod placement;
 mod reference;
 mod room;
 mod simd;
@@ -77,7 +78,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     // The first error by position, whichever thread was the first to meet one.
     let functions = functions.into_iter().collect::<Result<Vec<_>, _>>()?;
     let trampolines = trampoline::all(&info, target)?;
-    let code: usize = functions.iter().map(|compiled| compiled.code.len().next_multiple_of(text::ALIGNMENT)).sum();
+    let code: usize = functions.iter().map(|compiled| compiled.code.len() + placement::MOST).sum();
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
     let text = Text::link(&info, &functions, &trampolines);

@@ -4,12 +4,10 @@
 //! not parsed.
 
 use super::function::Compiled;
+use super::placement;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
 use crate::offsets::{Entry, Offsets};
-
-/// Functions begin at multiples of this, which is what fetch takes at a time.
-pub(super) const ALIGNMENT: usize = 32;
 
 /// Where an exception goes that comes out of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +73,7 @@ impl Text {
 
     fn append(&mut self, compiled: &Compiled) -> Span {
         // Between functions: traps, so that nothing runs on by mistake.
-        self.code.resize(self.code.len().next_multiple_of(ALIGNMENT), 0xCC);
+        self.code.resize(placement::start(self.code.len(), &compiled.loops), 0xCC);
         let start = self.code.len() as u32;
         self.code.extend_from_slice(&compiled.code);
         self.handlers.extend(compiled.handlers.iter().map(|handler| Handler {

@@ -1,0 +1,105 @@
+//! Where a function begins, so that its short loops lie well.
+//!
+//! What the processor fetches, and what it remembers of decoded instructions, comes in lines. A loop of a few instructions takes up to a fifth longer
+//! if it lies across two of them. Code generation does not align loops; but a function can be put at any multiple of 16, and most functions have few
+//! loops that are short, so that a place is found where none of them is cut.
+
+use cranelift_codegen::CompiledCode;
+
+/// What processors fetch and remember together.
+const LINE: usize = 64;
+/// Where functions begin that have no wishes.
+const USUAL: usize = 32;
+/// Where functions may begin: constants behind their code rely on it.
+const LEAST: usize = 16;
+/// The longest loop that counts.
+const LONGEST: u32 = 2 * LINE as u32;
+/// The most bytes before a function.
+pub(super) const MOST: usize = LINE + LEAST;
+
+/// A loop of a function's code, from its header to the end of the block that goes back there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Loop {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// The short loops of a function.
+pub(super) fn loops(compiled: &CompiledCode) -> Vec<Loop> {
+    let end = |block: u32| {
+        let next = compiled.bb_starts.partition_point(|start| *start <= block);
+        compiled.bb_starts.get(next).copied().unwrap_or(compiled.buffer.data().len() as u32)
+    };
+    let back = compiled.bb_edges.iter().filter(|(from, to)| to <= from);
+    let mut loops: Vec<Loop> = back.map(|(from, to)| Loop { start: *to, end: end(*from) }).collect();
+    loops.retain(|short| short.end > short.start && short.end - short.start <= LONGEST);
+    loops
+}
+
+/// The best place for a function from `at` on.
+pub(super) fn start(at: usize, loops: &[Loop]) -> usize {
+    let first = at.next_multiple_of(LEAST);
+    let places = (first..first + LINE).step_by(LEAST);
+    places.min_by_key(|place| (cost(*place, loops), place % USUAL, *place)).unwrap_or(first)
+}
+
+/// What it costs to begin a function there: for each loop, the lines that it lies in beyond those that it needs; the more, the shorter it is.
+fn cost(place: usize, loops: &[Loop]) -> usize {
+    let of = |short: &Loop| {
+        let (len, start) = ((short.end - short.start) as usize, place + short.start as usize);
+        let lines = (start + len - 1) / LINE - start / LINE + 1;
+        (lines - len.div_ceil(LINE)) * (LINE * LINE / len)
+    };
+    loops.iter().map(of).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(place: usize, short: Loop) -> bool {
+        (place + short.start as usize) / LINE != (place + short.end as usize - 1) / LINE
+    }
+
+    #[test]
+    fn functions_without_loops_begin_at_the_next_usual_place() {
+        for (at, place) in [(0, 0), (1, 32), (32, 32), (33, 64)] {
+            assert_eq!(start(at, &[]), place);
+        }
+    }
+
+    #[test]
+    fn a_loop_that_fits_into_a_line_is_not_cut() {
+        for at in 0..200 {
+            for from in 0..200 {
+                let short = Loop { start: from, end: from + 49 };
+                let place = start(at, &[short]);
+                assert!(place.is_multiple_of(LEAST) && (at..at + MOST).contains(&place) && !cut(place, short), "{at} {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_shorter_of_two_loops_goes_first() {
+        let (short, long) = (Loop { start: 60, end: 70 }, Loop { start: 100, end: 164 });
+        let place = start(0, &[short, long]);
+        assert!(!cut(place, short));
+    }
+
+    #[test]
+    fn code_tells_its_loops() {
+        let target = super::super::Target::native(crate::Options::default()).expect("this processor");
+        let text = "(module (func (export \"f\") (param i32) (loop $again
+            (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))";
+        let module = wat::parse_str(text).expect("text");
+        let compilation = super::super::compile(&module, &target).expect("compiled");
+        let span = compilation.text.functions[0];
+        let code = &compilation.text.code[span.start as usize..span.end as usize];
+        // The only jump that goes back: its distance is the last of its six bytes.
+        let back =
+            code.windows(6).position(|six| six[0] == 0x0F && six[1] & 0xF0 == 0x80 && six[5] == 0xFF).expect("a jump back");
+        let distance = i32::from_le_bytes(code[back + 2..back + 6].try_into().expect("four bytes"));
+        let (from, to) = ((back + 6) as i32 + distance, back + 6);
+        assert!(!cut(span.start as usize, Loop { start: from as u32, end: to as u32 }), "{from}..{to}");
+    }
+}
