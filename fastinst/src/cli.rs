@@ -1,6 +1,6 @@
 //! The command line, defined once: help, manual pages and completions all come from here.
 
-use crate::command::{demo, diff, manual, report, run};
+use crate::command::{demo, diff, report, run};
 use clap::{Parser, Subcommand};
 
 /// Profiles programs whose probes switch themselves off
@@ -54,5 +54,5 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Sample,
     /// Print manual pages, or completions for a shell
-    Manual(manual::Args),
+    Manual(::manual::Manual),
 }

@@ -128,13 +128,17 @@ pub enum Builtin {
     Print(Rc<[(Rc<str>, bool)]>),
     /// The character with a code.
     PutC,
+    /// Address and length of a text in the memory of the core library.
+    PutS,
     /// A map as in a report.
     PrintMap,
     /// Room in the monitor's memory.
     MemAlloc,
     /// Ends the use of it.
     MemFree,
-    /// Takes the probe away where the engine can: its identity is the argument.
+    /// Takes a probe away from its site: its identity is the argument.
+    RemoveProbe,
+    /// A function that exists only at some events.
     Event(EventFunction),
 }
 

@@ -35,7 +35,7 @@ pub mod types;
 pub use diagnostic::{Diagnostics, Kind, Severity};
 pub use emit::report::Format;
 pub use library::LibraryFile;
-pub use rewrite::{Destination, Options};
+pub use rewrite::{Destination, Link, Options};
 pub use source::Source;
 
 use library::Library;

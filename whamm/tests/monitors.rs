@@ -87,6 +87,7 @@ fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
     rows(&outcome.kept)
 }
 
+/// The report of a monitor, with its rows as they are compared.
 fn attached(script: &Source, app: &[u8]) -> (Vec<String>, Truth, Vec<i32>) {
     let output =
         whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default()).unwrap_or_else(|e| panic!("{e}"));
@@ -164,4 +165,46 @@ fn what_is_counted_is_what_the_interpreter_counts() {
         let script = monitors().into_iter().find(|m| m.name == "icount").expect("it is there");
         assert_eq!(rewritten(&script, &app), [format!("executed : {total}")], "instructions of {name}");
     }
+}
+
+#[test]
+fn variables_of_activations_are_the_same_on_both_targets() {
+    let texts = [
+        "report frame var n: u32; wasm:opcode:*:before { n++; }",
+        "report frame var n: i64 = 5; report frame var half: f64 = 0.5; report frame var f: f32 = -1.5;
+         wasm:opcode:call:before { n += 2; half = half * 2.0; f += 1.0; }
+         wasm:opcode:*load*:before { report var at: u32; at++; report var late: i64; late = n; }",
+        "report frame var who: str = \"nobody\"; report frame var both: (i32, bool) = (7, true);
+         wasm:opcode:call:before { report frame var name: str = fname; if (name == fname) { both.0++; } who = \"caller\"; name = who; }",
+        "var begun: i32; frame var number: i32 = begun; report var last: i32;
+         wasm:func:entry { begun++; } wasm:func:exit { last = number * 1000 + begun; }",
+    ];
+    for text in texts {
+        for name in PROGRAMS {
+            let (script, app) = (Source::new("frames", text), program(name));
+            let (from_engine, _, _) = attached(&script, &app);
+            assert_eq!(rewritten(&script, &app), from_engine, "{text} on {name}");
+            assert!(!from_engine.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_probe_that_takes_itself_away_fires_no_more_on_both_targets() {
+    let texts = [
+        "use dyninstr; wasm:opcode:*:before { report var reached: bool; reached = true; dyninstr.remove_probe(probe_id); }",
+        "use dyninstr; wasm:opcode:*:before { report var n: i32; n++; if (n == 3) { dyninstr.remove_probe(probe_id); } }",
+        "use dyninstr; report var all: i32;
+         wasm:opcode:br_if:before / arg0 != 0 / { all++; dyninstr.remove_probe(probe_id); all += 100; }",
+    ];
+    for text in texts {
+        for name in PROGRAMS {
+            let (script, app) = (Source::new("removal", text), program(name));
+            let (from_engine, _, _) = attached(&script, &app);
+            assert_eq!(rewritten(&script, &app), from_engine, "{text} on {name}");
+        }
+    }
+    let (script, app) = (Source::new("removal", texts[1]), program("sieve.wat"));
+    let most = rewritten(&script, &app).iter().filter_map(|row| row.rsplit(' ').next()?.parse().ok()).max();
+    assert_eq!(most, Some(3), "nothing is counted after the third time");
 }

@@ -83,6 +83,9 @@ fn scripts_say_of_programs_what_was_written_down() {
             match option {
                 "json" => options.format = whamm::Format::Json,
                 "exact-traps" => options.exact_traps = true,
+                "env" => options.destination = whamm::Destination::Environment,
+                "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
+                "imported" => options.link = whamm::Link::Imported,
                 other => panic!("there is no option {other}"),
             }
         }
@@ -90,13 +93,16 @@ fn scripts_say_of_programs_what_was_written_down() {
         let found = match whamm::instrument(std::slice::from_ref(&source), &libraries, &app, &options) {
             Err(said) => said.to_string(),
             Ok(output) => {
+                let core = (options.link == whamm::Link::Imported).then(|| library("whamm_core"));
                 let binaries: Vec<_> = libraries
                     .iter()
+                    .chain(&core)
                     .map(|l| (l.module.as_str(), wat::parse_bytes(&l.bytes).expect("it is text").into_owned()))
                     .collect();
                 let linked: Vec<_> = binaries.iter().map(|b| (b.0, &b.1[..])).collect();
                 let before = engine::run(&wat::parse_bytes(&app).expect("it is text"), &linked);
-                let after = engine::run(&output.module, &linked);
+                let world = engine::World::with(&notes(&source.text, "environment"));
+                let after = engine::run_in(world, &output.module, &linked);
                 if !source.text.contains("alt") && !source.text.contains("// changes") {
                     assert_eq!(before.results, after.results, "{} changes what the program gives", path.display());
                     let same = before.memory.is_empty() || before.memory == after.memory;

@@ -96,8 +96,6 @@ fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
         "wasm:opcode:call:alt { drop_args(); }",
         "wasm:opcode:i32.add:before { arg0 = 1; }",
         "var g: u32; wasm:opcode:call:before { g = line; }",
-        "report frame var f: i32; wasm:func:entry { f++; }",
-        "frame var f: i32 = 3; wasm:func:entry { f++; }",
     ] {
         let said = monitor(text).expect_err(text);
         assert!(said.contains("error[WeiError]") && said.contains("rewriting target"), "{said}");
@@ -136,4 +134,28 @@ fn scripts_have_their_own_names_and_rows() {
     assert!(output.diagnostics.is_empty());
     let again = whamm::instrument(&scripts, &[], &output.module, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
     assert!(interface(&again.module).1.contains(&"whamm:report:2".to_string()), "an instrumented program can be instrumented");
+}
+
+#[test]
+fn what_is_imported_of_the_core_library_is_what_is_used() {
+    let options = Options { link: whamm::Link::Imported, ..Options::default() };
+    let of = |text: &str| {
+        let script = [Source::new("x.mm", text)];
+        let program = br#"(module (func $f) (func (export "main") i32.const 1 drop call $f))"#;
+        let output = whamm::instrument(&script, &[], program, &options).unwrap_or_else(|e| panic!("{e}"));
+        let monitor = whamm::compile_monitor(&script, &[], &options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(interface(&output.module).0, interface(&monitor.module).0, "both targets use the same of it");
+        interface(&output.module).0.iter().map(|i| i.replace("whamm_core.", "")).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(of("var n: i32; wasm:opcode:call:before { n++; }"), "");
+    assert_eq!(of("report var n: i32; wasm:opcode:call:before { n++; }"), "mem_alloc mem_free puts memory");
+    assert_eq!(of("wasm:opcode:call:before { print(pc as u8); }"), "mem_alloc mem_free puts putu8 memory");
+    assert_eq!(
+        of("report var m: map<u32, u32>; wasm:opcode:call:before { m[pc]++; }"),
+        "create_i32_i32_with_id get_i32_i32 insert_i32_i32 mem_alloc mem_free print_map puts memory"
+    );
+    // What the library cannot do stays with the run-time support.
+    for kept in ["m: map<u64, u32>; wasm:opcode:call:before { m[1]++; }", "m: map<u32, u32>; wasm:begin { for k in m { } }"] {
+        assert_eq!(of(&format!("report var {kept}")), "mem_alloc mem_free puts memory", "{kept}");
+    }
 }

@@ -46,7 +46,7 @@ enum Command {
     /// Run scripts of the specification
     Wast(wast::Wast),
     /// Print a manual page, or completions for a shell
-    Manual(manual::Manual),
+    Manual(::manual::Manual),
 }
 
 /// How code is made.
@@ -192,7 +192,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),
         Command::Wast(wast) => wast.run(),
-        Command::Manual(manual) => manual.run(),
+        Command::Manual(manual) => manual::run(&manual),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

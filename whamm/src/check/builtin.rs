@@ -1,7 +1,7 @@
 //! Calls: functions of the script, of the language, of libraries, and of values.
 
 use super::scope::{Context, Meaning};
-use super::{CORE, Checker};
+use super::{CORE, Checker, DYNINSTR};
 use crate::diagnostic::Kind;
 use crate::hir::{Builtin, Expr, ExprKind, LibraryCall};
 use crate::source::Span;
@@ -35,6 +35,7 @@ fn core(name: &str) -> Option<(Builtin, Vec<Ty>, Ty)> {
     }
     Some(match name {
         "putc" => (Builtin::PutC, vec![Ty::I32], Ty::unit()),
+        "puts" => (Builtin::PutS, vec![Ty::I32, Ty::I32], Ty::unit()),
         "mem_alloc" => (Builtin::MemAlloc, vec![Ty::I32], Ty::I32),
         "mem_free" => (Builtin::MemFree, vec![Ty::I32], Ty::unit()),
         _ => return None,
@@ -121,6 +122,10 @@ impl Checker<'_> {
             self.error_help(span, "`memid` takes the name of a library", "for example `use cache;` and `memid(cache)`");
             return None;
         };
+        if library == DYNINSTR {
+            self.error(span, "`dyninstr` is part of the engine and has no memory");
+            return None;
+        }
         if library != CORE && self.libraries[library as usize].memory.is_none() {
             self.error(span, format!("the library `{}` exports no memory", self.libraries[library as usize].name));
             return None;
@@ -179,6 +184,7 @@ impl Checker<'_> {
         if let ast::ExprKind::Name(library) = &receiver.kind {
             match self.meaning(library) {
                 Some(Meaning::Library(CORE)) => return self.core_call(name, args, span),
+                Some(Meaning::Library(DYNINSTR)) => return self.removal(name, args, span),
                 Some(Meaning::Library(number)) => return self.library_call(number, name, args, when, span),
                 None => {
                     let help = format!("a library is made known with `use {library};`");
@@ -214,19 +220,18 @@ impl Checker<'_> {
         Some(Expr { kind: ExprKind::Builtin(builtin, all), ty: result, span })
     }
 
+    fn removal(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        if name.text == "remove_probe" {
+            return self.builtin((Builtin::RemoveProbe, vec![Ty::I32], Ty::unit()), "remove_probe", args, span);
+        }
+        let message = format!("`dyninstr` has no function `{}` that a script can call", name.text);
+        self.error_help(name.span, message, "`remove_probe(probe_id)` takes a probe away from its site");
+        None
+    }
+
     fn core_call(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
-        match (name.text.as_str(), args) {
-            ("print_map" | "print_map_as_csv", [map]) => return self.print_map(map, span),
-            ("puts", [addr, len]) => {
-                let text = Expr {
-                    kind: ExprKind::Tuple(vec![self.expr_of(addr, &Ty::I32)?, self.expr_of(len, &Ty::I32)?]),
-                    ty: Ty::Str,
-                    span,
-                };
-                let pieces = [("".into(), false), ("".into(), false)].into();
-                return Some(Expr { kind: ExprKind::Builtin(Builtin::Print(pieces), vec![text]), ty: Ty::unit(), span });
-            }
-            _ => {}
+        if let ("print_map" | "print_map_as_csv", [map]) = (name.text.as_str(), args) {
+            return self.print_map(map, span);
         }
         if let Some(found) = core(&name.text) {
             return self.builtin(found, &name.text, args, span);

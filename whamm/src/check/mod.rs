@@ -25,6 +25,12 @@ use std::rc::Rc;
 /// The library that is part of the language.
 pub const CORE: u32 = u32::MAX;
 
+/// The library of engines that change probes while they run: `whamm:dyninstr`.
+pub(crate) const DYNINSTR: u32 = u32::MAX - 1;
+
+/// The module of that library.
+pub(crate) const DYNINSTR_MODULE: &str = "whamm:dyninstr";
+
 pub(crate) struct Checker<'a> {
     libraries: &'a [Library],
     said: &'a mut Diagnostics,
@@ -112,8 +118,10 @@ impl Checker<'_> {
     fn library(&mut self, name: &Name) {
         let found = self.libraries.iter().position(|l| l.name == name.text);
         let number = match found {
+            Some(n) if self.libraries[n].module == DYNINSTR_MODULE => DYNINSTR,
             Some(n) => u32::try_from(n).unwrap_or(CORE),
             None if name.text == "whamm_core" => CORE,
+            None if name.text == "dyninstr" => DYNINSTR,
             None => {
                 let help = format!("give it with `-u {}=path/to/module.wasm`", name.text);
                 self.said.push_help(

@@ -2,14 +2,16 @@
 
 mod info;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use whamm::{Destination, Diagnostics, Format, Kind, LibraryFile, Options, Source};
+use whamm::{Destination, Diagnostics, Format, Kind, LibraryFile, Link, Options, Source};
 
 /// Instruments WebAssembly with scripts.
 #[derive(Debug, Parser)]
 #[command(
+    name = "whamm",
     version,
     after_help = "Examples:
   whamm instr -s hotness.mm -a app.wasm -o out.wasm    put the probes into a program
@@ -48,6 +50,10 @@ enum What {
         #[arg(long)]
         check: bool,
     },
+    /// Print a manual page, or completions for a shell.
+    Manual(manual::Manual),
+    /// Print completions for a shell.
+    Completions(manual::Completions),
 }
 
 #[derive(Debug, Args)]
@@ -73,16 +79,26 @@ struct Instr {
     output_path: PathBuf,
     #[command(flatten)]
     libraries: Libraries,
+    /// Where the run-time support is: `merged` into the output, as far as it is used, or `imported` from `whamm_core`, a module beside it.
+    #[arg(short, long, value_enum, default_value = "merged")]
+    link_strategy: Strategy,
     /// How the report is written.
     #[arg(long, value_enum, default_value = "csv")]
     report: Report,
-    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`), or the path of a file, which is appended to.
-    /// By default the console, if the program uses WASI.
+    /// Where the report goes: `console`, `host` (kept for the host, which calls `whamm:report`), `env` (as the environment says when the
+    /// program runs: TO_CONSOLE, WHAMM_OUTDIR, WHAMM_OUTFILE), or the path of a file, which is appended to. By default the console, if the
+    /// program uses WASI.
     #[arg(long, value_name = "WHERE")]
     report_to: Option<String>,
     /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a trap; somewhat slower.
     #[arg(long)]
     exact_traps: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    Merged,
+    Imported,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -133,6 +149,11 @@ pub(crate) fn run(command: Command) -> ExitCode {
         What::Info(info) => info.run(json),
         What::Check { scripts: paths, libraries } => check(&paths, &libraries),
         What::Fmt { scripts, check } => format_all(&scripts, check),
+        What::Manual(manual) => manual
+            .text(Command::command())
+            .map_err(|why| Diagnostics::general(Kind::GeneralError, why.to_string()))
+            .and_then(|text| print(&text)),
+        What::Completions(completions) => print(&completions.text(Command::command())),
     };
     let (said, code) = match result {
         Ok(said) if said.has_errors() => (said, ExitCode::FAILURE),
@@ -145,6 +166,16 @@ pub(crate) fn run(command: Command) -> ExitCode {
         eprint!("{said}");
     }
     code
+}
+
+/// What was asked for goes to stdout; a reader that has enough is no failure.
+fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
+    match std::io::stdout().write_all(text) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Diagnostics::general(Kind::GeneralError, format!("nothing can be written to stdout: {e}")))
+        }
+        _ => Ok(Diagnostics::default()),
+    }
 }
 
 fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagnostics> {
@@ -200,9 +231,19 @@ impl Instr {
             None => Destination::Auto,
             Some("console") => Destination::Console,
             Some("host") => Destination::Host,
+            Some("env") => Destination::Environment,
             Some(path) => Destination::File(path.into()),
         };
-        let options = Options { format, destination, exact_traps: self.exact_traps };
+        let link = match self.link_strategy {
+            Strategy::Merged => Link::Merged,
+            Strategy::Imported if self.report_to.is_some() => {
+                let message =
+                    "with `--link-strategy imported` the library decides where the report goes: leave out `--report-to`";
+                return Err(Diagnostics::general(Kind::GeneralError, message));
+            }
+            Strategy::Imported => Link::Imported,
+        };
+        let options = Options { format, destination, exact_traps: self.exact_traps, link };
         let output = match &self.app {
             Some(app) => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
             None => whamm::compile_monitor(&scripts, &libraries, &options)?,

@@ -11,7 +11,7 @@ use crate::hir::{Builtin, Expr, ExprKind, Place, Program, Stmt, Var};
 use crate::library::Library;
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use wasm_encoder::{BlockType, InstructionSink, MemArg, MemArgTarget, ValType};
 
 /// Where the slots of a variable are.
@@ -38,6 +38,8 @@ pub struct Scope {
     pub globals: Vec<Storage>,
     /// Variables of the activation.
     pub frames: Vec<Storage>,
+    /// Bits of the activation's slots that are flipped.
+    pub flipped: BTreeMap<u32, i64>,
     /// What is known only when the site is reached.
     pub bounds: HashMap<Bound, Storage>,
     /// Where a bulk operation is done a second time: what writes it.
@@ -439,6 +441,11 @@ impl<'a> Emitter<'a> {
         if let Some((storage, _)) = self.fixed(place) {
             return self.store(storage, &ty);
         }
+        if let Place::Element(map, key) = place
+            && let Some(pair) = self.support.core_pair(&map.ty)
+        {
+            return self.core_insert(map, key, pair, None);
+        }
         let held: Vec<_> = ty.slots().iter().map(|&s| (self.locals.take(s), s)).collect();
         for &(local, _) in held.iter().rev() {
             self.put().local_set(local);
@@ -455,6 +462,11 @@ impl<'a> Emitter<'a> {
         let ty = place.ty();
         let Some((storage, _)) = self.fixed(place) else {
             self.expr(value);
+            if let Place::Element(map, key) = place
+                && let Some(pair) = self.support.core_pair(&map.ty)
+            {
+                return self.core_insert(map, key, pair, Some((op, &ty)));
+            }
             let held = self.locals.take(ty.slots()[0]);
             self.put().local_set(held);
             if let Some((storage, _)) = self.element(place) {
@@ -555,23 +567,45 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Asks the engine for a slot of the activation, or hands it one.
+    /// Asks the engine for a slot of the activation, or hands it one. A fraction whose bits are flipped lies there as a whole number.
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
     fn frame(&mut self, what: &str, number: u32, slot: ValType) {
-        let name = match slot {
-            ValType::I64 => "i64",
-            ValType::F32 => "f32",
-            ValType::F64 => "f64",
+        let flipped = self.scope.flipped.get(&number).copied();
+        let held = match (slot, flipped) {
+            (ValType::F32, Some(_)) => "i32",
+            (ValType::F64, Some(_)) | (ValType::I64, _) => "i64",
+            (ValType::F32, None) => "f32",
+            (ValType::F64, None) => "f64",
             _ => "i32",
         };
-        let callee = self.support.imported("wasm-aot:ext", &format!("frame_{what}_{name}")).unwrap_or(0);
+        let callee = self.support.imported("wasm-aot:ext", &format!("frame_{what}_{held}")).unwrap_or(0);
+        let mut put = self.put();
         if what == "get" {
-            self.put().i32_const(number.cast_signed());
+            put.i32_const(number.cast_signed()).call(callee);
         }
-        self.put().call(callee);
+        match (slot, what, flipped) {
+            (ValType::F32, "set", Some(_)) => written(put.i32_reinterpret_f32()),
+            (ValType::F64, "set", Some(_)) => written(put.i64_reinterpret_f64()),
+            _ => {}
+        }
+        match flipped {
+            Some(bits) if held == "i64" => written(put.i64_const(bits).i64_xor()),
+            Some(bits) => written(put.i32_const(bits as i32).i32_xor()),
+            None => {}
+        }
+        match (slot, what, flipped) {
+            (ValType::F32, "get", Some(_)) => written(put.f32_reinterpret_i32()),
+            (ValType::F64, "get", Some(_)) => written(put.f64_reinterpret_i64()),
+            (_, "set", _) => written(put.call(callee)),
+            _ => {}
+        }
     }
 
     /// Pushes zeros.
     pub(crate) fn zero(&mut self, ty: &Ty) {
+        if let Some(pair) = self.support.core_pair(ty) {
+            return self.core_call(&pair.create());
+        }
         if let Ty::Map(_) = ty {
             let model = self.support.map(ty);
             let like = self.support.runtime("map_like");

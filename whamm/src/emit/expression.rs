@@ -1,7 +1,8 @@
 //! Expressions as instructions.
 
 use super::code::{Emitter, Storage, WORD, part, word, written};
-use crate::check::CORE;
+use super::core::printer;
+use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::events::Bound;
 use crate::fold;
 use crate::hir::{Builtin, Expr, ExprKind};
@@ -128,7 +129,7 @@ impl Emitter<'_> {
     }
 
     /// A value in locals.
-    fn hold(&mut self, e: &Expr) -> Storage {
+    pub(super) fn hold(&mut self, e: &Expr) -> Storage {
         self.value(e);
         let slots = e.ty.slots();
         let first = match slots[..] {
@@ -414,6 +415,9 @@ impl Emitter<'_> {
     }
 
     fn index(&mut self, map: &Expr, key: &Expr, ty: &Ty) {
+        if let Some(pair) = self.support.core_pair(&map.ty) {
+            return self.core_index(map, key, pair);
+        }
         self.search(map, key);
         let at = self.locals.take(ValType::I32);
         if matches!(ty, Ty::Map(_)) {
@@ -448,11 +452,7 @@ impl Emitter<'_> {
                 }
             }
             Builtin::MemId(library) => {
-                let memory = if *library == CORE {
-                    Some(self.memory())
-                } else {
-                    self.support.layout().library_memories.get(library).copied()
-                };
+                let memory = self.library_memory(*library);
                 self.put().i32_const(memory.unwrap_or(0).cast_signed());
             }
             Builtin::MapContains => {
@@ -471,12 +471,28 @@ impl Emitter<'_> {
                 self.put().i32_load(arg);
             }
             Builtin::Print(pieces) => self.print(pieces, args),
+            Builtin::PutC | Builtin::PutS | Builtin::MemAlloc | Builtin::MemFree if self.has_core() => {
+                args.iter().for_each(|a| self.value(a));
+                self.core_call(match builtin {
+                    Builtin::PutC => "putc",
+                    Builtin::PutS => "puts",
+                    Builtin::MemAlloc => "mem_alloc",
+                    _ => "mem_free",
+                });
+            }
+            Builtin::PutS => {
+                self.support_call("puts", args);
+                self.flush();
+            }
             Builtin::PutC => {
                 self.support_call("putc", args);
                 self.flush();
             }
             Builtin::PrintMap => {
-                self.support_call("put_map", args);
+                match self.support.core_pair(&args[0].ty) {
+                    Some(_) => self.support_call("core_map", args),
+                    None => self.support_call("put_map", args),
+                }
                 self.put().i32_const(10);
                 let putc = self.support.runtime("putc");
                 self.put().call(putc);
@@ -487,6 +503,7 @@ impl Emitter<'_> {
                 self.value(&args[0]);
                 self.put().drop();
             }
+            Builtin::RemoveProbe => self.remove_probe(&args[0], e),
             Builtin::Event(function) => self.event_function(*function, args, e.span),
             Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => self.memories(builtin, args, e),
             Builtin::PageSize => written(self.put().i32_const(65536)),
@@ -497,6 +514,22 @@ impl Emitter<'_> {
                 self.zero(&e.ty);
             }
         }
+    }
+
+    fn remove_probe(&mut self, probe: &Expr, e: &Expr) {
+        let Some(callee) = self.support.imported(DYNINSTR_MODULE, "remove_probe") else {
+            let help = "in a program a probe takes away itself: write `remove_probe(probe_id)` in its own body";
+            self.support.refused.push((e.span, "this probe cannot be taken away here".into(), help.into()));
+            return;
+        };
+        self.value(probe);
+        self.put().call(callee);
+    }
+
+    /// The index of a library's memory; that of the core library is ours, unless it is beside the program.
+    fn library_memory(&self, library: u32) -> Option<u32> {
+        let found = self.support.layout().library_memories.get(&library).copied();
+        found.or_else(|| (library == CORE).then(|| self.memory()))
     }
 
     fn support_call(&mut self, name: &str, args: &[Expr]) {
@@ -515,8 +548,7 @@ impl Emitter<'_> {
     fn constant_memory(&mut self, e: &Expr) -> u32 {
         let known = match &e.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok(),
-            ExprKind::Builtin(Builtin::MemId(CORE), _) => Some(self.memory()),
-            ExprKind::Builtin(Builtin::MemId(library), _) => self.support.layout().library_memories.get(library).copied(),
+            ExprKind::Builtin(Builtin::MemId(library), _) => self.library_memory(*library),
             _ => None,
         };
         if let Some(memory) = known {
@@ -572,7 +604,11 @@ impl Emitter<'_> {
                 let puts = self.support.runtime("puts");
                 self.put().call(puts);
             }
-            if let Some(arg) = args.get(i) {
+            if let Some(name) = args.get(i).filter(|_| !hex && self.has_core()).and_then(|a| printer(&a.ty)) {
+                self.flush();
+                self.value(&args[i]);
+                self.core_call(&name);
+            } else if let Some(arg) = args.get(i) {
                 let held = self.hold(arg);
                 self.print_value(held, &arg.ty, *hex);
             }
@@ -594,6 +630,7 @@ impl Emitter<'_> {
         self.load(held, ty);
         let name = match ty {
             Ty::Str => "puts",
+            Ty::Map(_) if self.support.core_pair(ty).is_some() => "core_map",
             Ty::Map(_) => "put_map",
             Ty::Bool => "put_bool",
             Ty::F32 => "put_f32",

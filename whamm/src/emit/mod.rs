@@ -5,6 +5,8 @@
 //! [`report`] describes variables to the code that prints them.
 
 pub mod code;
+pub mod core;
+pub mod destination;
 pub mod expression;
 pub mod function;
 pub mod locals;

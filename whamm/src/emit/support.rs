@@ -4,9 +4,10 @@
 //! code calls, and what these call. Function indices are given out when they are first asked for, so that code can be written in one pass:
 //! everything that is imported is known before.
 
+use super::core::{self, Pair};
 use crate::hir::Program;
 use crate::types::Ty;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 use std::sync::OnceLock;
 use wasm_encoder::reencode::Reencode;
@@ -25,8 +26,8 @@ pub type Shape = (Vec<ValType>, Vec<ValType>);
 struct Template {
     bytes: Vec<u8>,
     shapes: Vec<Shape>,
-    /// Imports first: their names.
-    imports: Vec<String>,
+    /// Imports first: their modules and names.
+    imports: Vec<(String, String)>,
     bodies: Vec<std::ops::Range<usize>>,
     globals: Vec<(ValType, i32)>,
     names: HashMap<String, u32>,
@@ -67,7 +68,7 @@ impl Template {
                     for import in s.into_imports() {
                         let import = import?;
                         if let TypeRef::Func(ty) = import.ty {
-                            t.imports.push(import.name.into());
+                            t.imports.push((import.module.into(), import.name.into()));
                             t.shapes.push(types[ty as usize].clone());
                         }
                     }
@@ -112,6 +113,8 @@ pub enum Outlet {
     Lent(u32),
     /// Kept for the host to fetch.
     Kept,
+    /// Through the core library beside the program, whose memory has this index.
+    Core(u32),
 }
 
 /// Indices at which what is added begins, and what is imported.
@@ -147,6 +150,10 @@ pub struct Support {
     texts: HashMap<Rc<str>, u32>,
     linked: HashMap<u32, u32>,
     linked_globals: BTreeMap<u32, u32>,
+    /// Maps that the core library holds from the start: how each is made, in the order of their numbers.
+    pub core_maps: Vec<&'static Pair>,
+    /// Types of maps that only the run-time support can hold.
+    own_maps: Option<BTreeSet<Ty>>,
     called: BTreeMap<u32, u32>,
     /// Things that cannot be expressed, found while writing code.
     pub refused: Vec<(crate::source::Span, String, String)>,
@@ -171,6 +178,8 @@ impl Support {
             texts: HashMap::new(),
             linked: HashMap::new(),
             linked_globals: BTreeMap::new(),
+            core_maps: vec![],
+            own_maps: None,
             called: BTreeMap::new(),
             refused: vec![],
         }
@@ -270,6 +279,7 @@ impl Support {
                 all.push(b')');
                 all
             }
+            Ty::Map(_) if self.core_pair(ty).is_some() => b"M".to_vec(),
             Ty::Map(_) => {
                 let model = self.map(ty);
                 let mut all = b"m".to_vec();
@@ -293,9 +303,23 @@ impl Support {
         at
     }
 
-    /// A new empty map: its address.
+    /// Lets the core library hold maps, except for those of some types.
+    pub fn share_maps(&mut self, own: BTreeSet<Ty>) {
+        self.own_maps = Some(own);
+    }
+
+    /// How the core library calls a map of this type, if it holds such maps here.
+    pub fn core_pair(&self, ty: &Ty) -> Option<&'static Pair> {
+        if self.own_maps.as_ref()?.contains(ty) { None } else { core::pair(ty) }
+    }
+
+    /// A new empty map: its address, or its number in the core library.
     pub fn map(&mut self, ty: &Ty) -> u32 {
         let Ty::Map(kv) = ty else { return 0 };
+        if let Some(pair) = self.core_pair(ty) {
+            self.core_maps.push(pair);
+            return index(self.core_maps.len() - 1);
+        }
         let (key, value) = (self.descriptor_at(&kv.0), self.descriptor_at(&kv.1));
         let mut header = [0u32; 10];
         (header[4], header[5], header[6], header[7]) = (index(kv.0.slots().len()), index(kv.1.slots().len()), key, value);
@@ -315,14 +339,15 @@ impl Support {
         if let Some(&found) = self.linked.get(&number) {
             return found;
         }
-        if let Some(name) = template.imports.get(number as usize) {
-            if name != "write" {
-                return self.layout.imports.get(&("wasi_snapshot_preview1".to_string(), name.clone())).copied().unwrap_or(0);
-            }
-            let target = match self.outlet {
-                Outlet::Own => "write_own",
-                Outlet::Lent(_) => "write_lent",
-                Outlet::Kept => "write_kept",
+        if let Some(import) = template.imports.get(number as usize) {
+            let target = match (import.0.as_str(), import.1.as_str(), &self.outlet) {
+                ("target", "write", Outlet::Own) => "write_own",
+                ("target", "write", Outlet::Lent(_)) => "write_lent",
+                ("target", "write", Outlet::Kept) => "write_kept",
+                ("target", "write", Outlet::Core(_)) => "write_core",
+                ("target", _, _) if self.imported(core::MODULE, "print_map").is_some() => "core_map",
+                ("target", _, _) => "no_map",
+                _ => return self.layout.imports.get(import).copied().unwrap_or(0),
             };
             return self.runtime(target);
         }
@@ -465,7 +490,8 @@ impl Reencode for Relink<'_> {
     fn memory_index(&mut self, memory: u32) -> Result<u32, wasm_encoder::reencode::Error> {
         Ok(match (memory, &self.0.outlet) {
             (0, _) => self.0.layout.memory,
-            (_, Outlet::Lent(app)) => *app,
+            (1, Outlet::Lent(app)) => *app,
+            (2, Outlet::Core(core)) => *core,
             _ => self.0.layout.memory,
         })
     }

@@ -146,7 +146,7 @@ impl Hoist<'_> {
     }
 }
 
-fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
+pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
     let (body, event) = (&probe.body, OfEvent(probe.matched.event));
     let known = |e: &Expr| fold::fold(e.clone(), &event);
     let predicate = body.predicate.as_ref().map(known);
@@ -195,22 +195,6 @@ fn asks_lines(probe: &Probe) -> Option<crate::source::Span> {
         }
     });
     found
-}
-
-/// Frames as an engine keeps them begin with zeros, and nobody sums them up.
-pub(super) fn check_frames(program: &Program, said: &mut Diagnostics) {
-    for variable in &program.frames {
-        let begins = variable.init.as_ref().is_some_and(|e| !matches!(e.kind, ExprKind::Int(0) | ExprKind::Bool(false)));
-        if begins || variable.report {
-            let message = format!("`{}` is a variable of frames that begins with a value or is reported", variable.name);
-            said.push_help(
-                Kind::WeiError,
-                Some(variable.span),
-                message,
-                "the rewriting target can do both: give the program with `-a`",
-            );
-        }
-    }
 }
 
 /// All groups, in the order of scripts; what no engine can do is said.

@@ -8,24 +8,27 @@
 //! variables of frames. Then the module imports a function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it
 //! refuses the module instead of running it wrongly.
 
+mod frames;
 mod group;
 mod name;
 mod split;
 
-use crate::check::CORE;
+use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
+use crate::emit::core::{self, Target, Used};
+use crate::emit::destination;
 use crate::emit::locals::Locals;
 use crate::emit::report;
 use crate::emit::support::{Layout, Outlet, Shape, Support};
 use crate::events::{Bound, Event};
 use crate::fold::Nothing;
-use crate::hir::{Expr, ExprKind, Probe, Program, Stmt, Variable};
+use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
-use crate::rewrite::{Options, needed, prints};
+use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
 use group::Group;
-use name::Name;
+use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{
     CodeSection, ConstExpr, DataSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
@@ -47,15 +50,21 @@ struct Maker<'a> {
     libraries: &'a [Library],
     options: &'a Options,
     support: Support,
+    /// Functions that are imported, by module and name.
+    imports: Vec<(String, String)>,
+    /// Libraries whose memories are imported.
+    memories: Vec<u32>,
     globals: Vec<Storage>,
     frames: Vec<Storage>,
-    /// The first and the last record.
+    /// Bits of frames' slots that are flipped, so that zero is what a variable begins with.
+    flipped: BTreeMap<u32, i64>,
+    /// The first and the last record of sites.
     chain: Option<(u32, u32)>,
+    /// The first record of functions.
+    frame_chain: Option<u32>,
     /// Functions under the names of their exports, in the order in which these came up.
     exports: Vec<(String, Vec<(u32, Shape)>)>,
     helpers: BTreeSet<u32>,
-    /// Why the extension is needed, if it is.
-    extended: bool,
 }
 
 /// Makes the module.
@@ -65,12 +74,16 @@ pub fn compile(
     options: &Options,
     said: &mut Diagnostics,
 ) -> Result<Vec<u8>, Diagnostics> {
-    group::check_frames(program, said);
-    let groups = group::collect(program, said);
+    let (beginning, ending) = (frames::beginning(program), frames::ending(program));
+    let mut groups: Vec<Group<'_>> = beginning.iter().filter_map(group::of).collect();
+    groups.extend(group::collect(program, said));
     let extended = !program.frames.is_empty() || groups.iter().any(Group::is_extended);
     let mut maker = Maker::new(program, libraries, options, extended);
     for group in &groups {
         maker.group(group, said);
+    }
+    if let Some(group) = ending.as_ref().and_then(group::of) {
+        maker.sums(&group, said);
     }
     let module = maker.module();
     for (span, message, help) in maker.support.refused.drain(..) {
@@ -87,38 +100,49 @@ pub fn compile(
 
 impl<'a> Maker<'a> {
     fn new(program: &'a Program, libraries: &'a [Library], options: &'a Options, extended: bool) -> Self {
-        let (_, memories) = needed(program);
-        let mut layout = Layout::default();
-        let mut count = 0;
-        for (module, name) in imports(program, libraries, extended) {
-            layout.imports.insert((module, name), count);
-            count += 1;
+        let core = (options.link == Link::Imported).then(|| Used::by(program, prints(program), options.format, Target::Monitor));
+        let imports = imports(program, libraries, options, core.as_ref(), extended);
+        let mut memories: Vec<u32> = needed(program).1.into_iter().collect();
+        memories.extend(core.iter().filter(|c| c.memory).map(|_| CORE));
+        let layout = Layout {
+            imports: imports.iter().cloned().zip(0..).collect(),
+            functions: u32::try_from(imports.len()).unwrap_or(0),
+            library_memories: memories.iter().copied().zip(0..).collect(),
+            memory: u32::try_from(memories.len()).unwrap_or(0),
+            ..Layout::default()
+        };
+        let outlet = match &core {
+            Some(_) => Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0)),
+            None => Outlet::Own,
+        };
+        let mut support = Support::new(layout, outlet);
+        if let Some(core) = core {
+            support.share_maps(core.own_maps);
         }
-        layout.functions = count;
-        layout.library_memories = memories.iter().copied().zip(0..).collect();
-        layout.memory = u32::try_from(memories.len()).unwrap_or(0);
-        let mut support = Support::new(layout, Outlet::Own);
         if options.format == report::Format::Json {
             support.preset_json();
         }
         let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
-        let frames = (0u32..).zip(&program.frames).map(|(n, _)| Storage::Frame(n * 4)).collect();
+        let (frames, flipped) = frames::storage(program, &mut |e| report::constants(&mut support, e));
         Self {
             program,
             libraries,
             options,
             support,
+            imports,
+            memories,
             globals,
             frames,
+            flipped,
             chain: None,
+            frame_chain: None,
             exports: vec![],
             helpers: BTreeSet::new(),
-            extended,
         }
     }
 
     fn scope(&self) -> Scope {
-        Scope { globals: self.globals.clone(), frames: self.frames.clone(), ..Scope::default() }
+        Scope { globals: self.globals.clone(), frames: self.frames.clone(), flipped: self.flipped.clone(), ..Scope::default() }
     }
 
     /// A function whose parameters are what it is given: the record if it has one, then these variables.
@@ -153,6 +177,11 @@ impl<'a> Maker<'a> {
     /// The functions of a group of events, and their exports.
     fn group(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
         let record = group.needs_record().then(|| self.record(group));
+        self.probe(group, record.as_ref(), said);
+    }
+
+    /// The functions that are called at a group's events, whose sites may have records.
+    fn probe(&mut self, group: &Group<'a>, record: Option<&Helper>, said: &mut Diagnostics) {
         for case in split::cases(group.predicate.as_ref()) {
             let predicate = case.condition.as_ref().map(|condition| {
                 let given = name::given(&[condition], &[]);
@@ -169,7 +198,7 @@ impl<'a> Maker<'a> {
                 e.body(residue.as_ref(), stmts);
             });
             for event in group.names(said) {
-                let name = Name { event: &event, predicate: predicate.as_ref(), record: record.as_ref(), given: &given };
+                let name = Name { event: &event, predicate: predicate.as_ref(), record, given: &given };
                 let text = name.to_string();
                 match self.exports.iter_mut().find(|e| e.0 == text) {
                     Some(found) => found.1.push((index, shape.clone())),
@@ -214,7 +243,8 @@ impl<'a> Maker<'a> {
             None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
         };
         let several = group.events.len() > 1;
-        let kind = self.kind(group, several);
+        let id = if several { group.identity_prefix() } else { group.identity() };
+        let kind = self.kind(group, &id, false);
         let inits: Vec<&Expr> = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
         let mut given = name::given(&inits, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
         if several {
@@ -255,18 +285,14 @@ impl<'a> Maker<'a> {
                     e.put().drop();
                 });
             }
-            // Behind the last one, or first.
-            e.put().global_get(chain.1).if_(wasm_encoder::BlockType::Empty);
-            e.put().global_get(chain.1).local_get(record).i32_store(word(0, memory)).else_();
-            e.put().local_get(record).global_set(chain.0).end().local_get(record).global_set(chain.1).local_get(record);
+            frames::append(e, chain, record);
         });
         self.helpers.insert(index);
         (index, given)
     }
 
     /// What the records of a group have in common: their variables, as the report shows them.
-    fn kind(&mut self, group: &Group<'a>, several: bool) -> u32 {
-        let probe = if several { group.identity_prefix() } else { group.identity() };
+    fn kind(&mut self, group: &Group<'a>, probe: &str, frame: bool) -> u32 {
         let mut bytes = Vec::new();
         let mut count = 0u32;
         for (variable, place) in group.sites.iter().zip(group.places(RECORD)) {
@@ -274,7 +300,7 @@ impl<'a> Maker<'a> {
             if variable.report {
                 bytes.extend(variable.ty.rank().to_le_bytes());
                 bytes.extend(offset.to_le_bytes());
-                bytes.extend(report::description(&mut self.support, variable, &probe, false));
+                bytes.extend(report::description(&mut self.support, variable, probe, frame));
                 count += 1;
             }
         }
@@ -295,26 +321,29 @@ impl<'a> Maker<'a> {
     /// Writes the report, when the program has ended.
     fn write_exit(&mut self) -> Option<u32> {
         let program = self.program;
-        let reported =
-            program.globals.iter().any(|g| g.report) || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
+        let reported = program.globals.iter().chain(&program.frames).any(|g| g.report)
+            || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
         let (mut ends, mut reports) = (Vec::new(), Vec::new());
         self.run_probes(Event::End, &mut ends);
         self.run_probes(Event::Report, &mut reports);
         if !reported && ends.is_empty() && reports.is_empty() {
             return None;
         }
-        let (format, chain, globals) = (self.options.format, self.chain, self.globals.clone());
+        let (format, chain, globals) = (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
+        let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
         let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
+            e.open_destination(destination);
             for (predicate, stmts, locals) in ends.iter().chain(&reports) {
                 e.own_locals(locals);
                 e.body(predicate.as_ref(), stmts);
             }
             if own {
                 e.heading(format);
-                if let Some((head, _)) = chain {
+                if chain != (None, None) {
                     let records = e.support.runtime("records");
-                    e.put().global_get(head).call(records);
+                    frames::chained(e, chain.0, chain.1);
+                    e.put().call(records);
                 }
                 rows(e, program, &globals, format);
             }
@@ -328,10 +357,11 @@ impl<'a> Maker<'a> {
         let mut begins = Vec::new();
         self.run_probes(Event::Begin, &mut begins);
         let program = self.program;
-        if begins.is_empty() && program.start.is_empty() {
+        if begins.is_empty() && program.start.is_empty() && self.support.core_maps.is_empty() {
             return None;
         }
         let (index, _) = self.function("start", false, &BTreeMap::new(), vec![], |e, _| {
+            e.core_maps();
             e.own_locals(&program.start_locals);
             e.body(None, &program.start);
             for (predicate, stmts, locals) in &begins {
@@ -410,13 +440,17 @@ impl<'a> Maker<'a> {
     }
 
     fn write_imports(&mut self, section: &mut ImportSection) {
-        for (module, name) in imports(self.program, self.libraries, self.extended) {
+        for (module, name) in std::mem::take(&mut self.imports) {
             let shape = shape_of(&module, &name, self.libraries);
             let ty = self.support.ty(&shape);
             section.import(&module, &name, EntityType::Function(ty));
         }
-        let (_, memories) = needed(self.program);
-        for number in memories.into_iter().filter(|n| *n != CORE) {
+        for &number in &self.memories {
+            if number == CORE {
+                let ty = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+                section.import(core::MODULE, "memory", EntityType::Memory(ty));
+                continue;
+            }
             let library = &self.libraries[number as usize];
             if let Some((name, memory64)) = &library.memory {
                 let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
@@ -438,17 +472,30 @@ fn rows(e: &mut Emitter<'_>, program: &Program, globals: &[Storage], format: rep
 }
 
 /// Functions that are imported: of libraries, of the system, of our engine.
-fn imports(program: &Program, libraries: &[Library], extended: bool) -> Vec<(String, String)> {
+fn imports(
+    program: &Program,
+    libraries: &[Library],
+    options: &Options,
+    core: Option<&Used>,
+    extended: bool,
+) -> Vec<(String, String)> {
     let mut list = Vec::new();
     let mut called = BTreeSet::new();
-    crate::rewrite::each_expr(program, &mut |e| {
-        if let ExprKind::Library(call, _) = &e.kind {
+    crate::rewrite::each_expr(program, &mut |e| match &e.kind {
+        ExprKind::Library(call, _) => {
             called.insert((libraries[call.library as usize].module.clone(), call.function.to_string()));
         }
+        ExprKind::Builtin(Builtin::RemoveProbe, _) => {
+            called.insert((DYNINSTR_MODULE.into(), "remove_probe".into()));
+        }
+        _ => {}
     });
     list.extend(called);
-    if prints(program) {
-        list.push(("wasi_snapshot_preview1".into(), "fd_write".into()));
+    if let Some(core) = core {
+        list.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
+    } else if prints(program) {
+        let destination = options.destination.imports();
+        list.extend(["fd_write"].iter().chain(destination).map(|name| ("wasi_snapshot_preview1".into(), (*name).into())));
     }
     if extended {
         list.push((EXTENSION.0.into(), EXTENSION.1.into()));
@@ -479,7 +526,9 @@ fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
     let library = libraries.iter().find(|l| l.module == module && l.functions.contains_key(name));
     match library.and_then(|l| l.functions.get(name)).and_then(Option::as_ref) {
         Some(s) => (s.params.iter().flat_map(Ty::slots).collect(), s.result.iter().flat_map(Ty::slots).collect()),
-        None => (vec![ValType::I32; 4], vec![ValType::I32]),
+        None if module == DYNINSTR_MODULE => (vec![ValType::I32], vec![]),
+        None if module == core::MODULE => core::shape(name),
+        None => destination::shape(name),
     }
 }
 

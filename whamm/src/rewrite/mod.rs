@@ -8,6 +8,7 @@ mod function;
 mod known;
 mod module;
 mod remap;
+mod removal;
 mod rows;
 mod tally;
 mod walk;
@@ -17,6 +18,7 @@ use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Lines;
 use crate::emit::code::Storage;
+use crate::emit::core::{self, Target, Used};
 use crate::emit::report::{self, Format};
 use crate::emit::support::{Layout, Outlet, Support};
 use crate::events::{Bound, Event};
@@ -38,6 +40,18 @@ pub struct Options {
     pub destination: Destination,
     /// Whether counts have to be exact even behind an instruction that traps.
     pub exact_traps: bool,
+    /// Where the run-time support is.
+    pub link: Link,
+}
+
+/// Where the run-time support is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Link {
+    /// In the module, as far as it is used.
+    #[default]
+    Merged,
+    /// In the core library of version 2.0.1, a module beside it.
+    Imported,
 }
 
 /// Where the report goes.
@@ -50,6 +64,9 @@ pub enum Destination {
     Console,
     /// To a file, through WASI; it is created or appended to.
     File(String),
+    /// As the environment says when the program runs: to the console if `TO_CONSOLE` is `true`, otherwise to the file `WHAMM_OUTFILE` in the
+    /// folder `WHAMM_OUTDIR`.
+    Environment,
     /// Kept in memory: the host calls `whamm:report`.
     Host,
 }
@@ -89,7 +106,7 @@ pub(crate) fn prints(program: &Program) -> bool {
         || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
     let mut found = reports || program.probes.iter().any(|p| !p.matched.event.has_sites());
     each_expr(program, &mut |e| {
-        found |= matches!(e.kind, ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PrintMap, _));
+        found |= matches!(e.kind, ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PutS | Builtin::PrintMap, _));
     });
     found
 }
@@ -151,7 +168,8 @@ pub fn rewrite(
             "the program has a shared memory: every thread would count for itself, and the report would tell of one of them";
         return Err(Diagnostics::general(Kind::InvalidModule, message));
     }
-    let mut rewriter = Rewriter::new(program, libraries, &app, options);
+    let program = removal::without(program);
+    let mut rewriter = Rewriter::new(&program, libraries, &app, options);
     let output = rewriter.module()?;
     rewriter.complain(said);
     if said.has_errors() {
@@ -171,23 +189,25 @@ impl<'a> Rewriter<'a> {
     fn new(program: &'a Program, libraries: &'a [Library], app: &'a App<'a>, options: &'a Options) -> Self {
         let printing = prints(program);
         let mut outlet = outlet(app, options);
+        let core = (options.link == Link::Imported).then(|| Used::by(program, printing, options.format, Target::Program));
         let (functions, memories) = needed(program);
         let mut remap = Remap::new(app);
         let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
         let mut wanted: Vec<(String, String)> =
             functions.iter().map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone())).collect();
-        if printing && outlet != Outlet::Kept {
+        if printing && outlet != Outlet::Kept && core.is_none() {
             wanted.push((WASI.into(), "fd_write".into()));
-            if matches!(options.destination, Destination::File(_)) {
-                wanted.push((WASI.into(), "path_open".into()));
-            }
+            wanted.extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
+        }
+        if let Some(core) = &core {
+            wanted.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
         }
         for (module, name) in wanted {
             let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
             let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
             layout.imports.insert((module, name), index);
         }
-        for library in memories {
+        for library in memories.into_iter().chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
             layout.library_memories.insert(library, remap.import_memory(library));
         }
         layout.functions = remap.functions();
@@ -196,7 +216,13 @@ impl<'a> Rewriter<'a> {
         if let Outlet::Lent(memory) = &mut outlet {
             *memory = remap.memory(*memory);
         }
+        if core.is_some() {
+            outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0));
+        }
         let mut support = Support::new(layout, outlet);
+        if let Some(core) = core {
+            support.share_maps(core.own_maps);
+        }
         if options.format == Format::Json {
             support.preset_json();
         }

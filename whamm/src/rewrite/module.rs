@@ -1,12 +1,14 @@
 //! The whole module: sections in their order, with what was added at their ends.
 
 use super::rows::Source;
-use super::{Destination, Rewriter, WASI, function, tally};
+use super::{Link, Rewriter, WASI, function, tally};
+use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
 use crate::emit::locals::Locals;
 use crate::emit::support::{Outlet, val};
+use crate::emit::{core, destination};
 use crate::events::Event;
 use crate::fold::Nothing;
 use crate::hir::{Probe, Stmt, Variable};
@@ -142,19 +144,8 @@ impl<'a> Rewriter<'a> {
         let Some(flush) = self.flush else { return };
         let mut locals = Locals::new(0);
         let mut code = Vec::new();
-        if let Destination::File(path) = &self.options.destination {
-            self.support.preset_path(path);
-            let open = self.support.runtime(if *self.support.outlet() == Outlet::Own { "open_own" } else { "open_lent" });
-            let opened = self.support.global(ValType::I32, 0);
-            wasm_encoder::InstructionSink::new(&mut code)
-                .global_get(opened)
-                .i32_eqz()
-                .if_(wasm_encoder::BlockType::Empty)
-                .i32_const(1)
-                .global_set(opened)
-                .call(open)
-                .end();
-        }
+        let destination = &self.options.destination;
+        code.extend(self.free_code(&mut locals, &[], &mut |e| e.open_destination(destination)));
         code.extend(self.add_up(&mut locals));
         code.extend(self.merge_elements(&mut locals));
         code.extend(self.run_probes(Event::End, &mut locals));
@@ -345,6 +336,8 @@ impl<'a> Rewriter<'a> {
             Some(Entry { name: None, wrapper }) => Some(wrapper),
             _ => self.app.start.map(|s| self.remap.function(s)),
         };
+        let maps = self.free_code(&mut locals, &[], &mut |e| e.core_maps());
+        code.splice(0..0, maps);
         if code.is_empty() {
             return original;
         }
@@ -400,17 +393,19 @@ impl<'a> Rewriter<'a> {
     fn add_imports(&mut self, sections: &mut Sections) {
         for (module, name) in self.remap.functions_added.clone() {
             let shape = match (module.as_str(), name.as_str()) {
-                (WASI, "fd_write") => (vec![ValType::I32; 4], vec![ValType::I32]),
-                (WASI, "path_open") => {
-                    let (i, l) = (ValType::I32, ValType::I64);
-                    (vec![i, i, i, i, i, l, l, i, i], vec![i])
-                }
+                (WASI, name) => destination::shape(name),
+                (core::MODULE, name) if self.options.link == Link::Imported => core::shape(name),
                 _ => self.library_shape(&module, &name),
             };
             let ty = self.support.ty(&shape);
             sections.imports.import(&module, &name, EntityType::Function(ty));
         }
         for library in self.remap.memories_added.clone() {
+            if library == CORE {
+                let ty = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+                sections.imports.import(core::MODULE, "memory", EntityType::Memory(ty));
+                continue;
+            }
             let library = &self.libraries[library as usize];
             if let Some((name, memory64)) = &library.memory {
                 let ty = MemoryType { minimum: 0, maximum: None, memory64: *memory64, shared: false, page_size_log2: None };
@@ -459,7 +454,7 @@ impl<'a> Rewriter<'a> {
             Outlet::Own => {
                 sections.exports.export("memory", ExportKind::Memory, memory);
             }
-            Outlet::Lent(_) => {}
+            Outlet::Lent(_) | Outlet::Core(_) => {}
         }
     }
 

@@ -2,7 +2,8 @@
 ;;
 ;; A value is a row of words of eight bytes, one for each slot of its type, so that all values are stored, compared, sorted and printed
 ;; alike. A descriptor says what a row is: u and i are 32-bit numbers, U and I 64-bit ones, f and d fractions, b a truth, s a text (two
-;; words), m a map (followed by the four bytes of the address of an empty one like it), ( and ) a tuple; a zero byte ends it.
+;; words), m a map (followed by the four bytes of the address of an empty one like it), M a map of the core library, ( and ) a tuple; a zero byte
+;; ends it.
 ;;
 ;; The first bytes of the memory:      16 the key that is looked for, sixteen words
 ;;   144 what is handed to the system  256 lists of known texts, by hash
@@ -10,10 +11,18 @@
 ;;  2304 what is to be written         4352 five long numbers, to print fractions
 (module
   (import "target" "write" (func $write (param i32 i32)))
+  (import "target" "print_map" (func $print_map (param i32)))
   (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
   (import "wasi_snapshot_preview1" "path_open" (func $path_open (param i32 i32 i32 i32 i32 i64 i64 i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_sizes_get" (func $environ_sizes_get (param i32 i32) (result i32)))
+  (import "wasi_snapshot_preview1" "environ_get" (func $environ_get (param i32 i32) (result i32)))
+  (import "whamm_core" "puts" (func $core_puts (param i32 i32)))
+  (import "whamm_core" "mem_alloc" (func $core_mem_alloc (param i32) (result i32)))
+  (import "whamm_core" "mem_free" (func $core_mem_free (param i32)))
+  (import "whamm_core" "print_map" (func $core_print_map (param i32)))
   (memory $own 1)
   (memory $app 1)
+  (memory $core 1)
   (global $heap (mut i32) (i32.const 0))
   (global $fill (mut i32) (i32.const 0))
   (global $json (mut i32) (i32.const 0))
@@ -24,6 +33,8 @@
   (global $kept_room (mut i32) (i32.const 0))
   (global $path (mut i32) (i32.const 0))
   (global $path_len (mut i32) (i32.const 0))
+  (global $env (mut i32) (i32.const 0))
+  (global $env_len (mut i32) (i32.const 0))
 
   ;; Room that is never given back, full of zeros.
   (func $alloc (param $n i32) (result i32) (local $at i32) (local $more i32)
@@ -284,8 +295,11 @@
     (global.set $fill (i32.const 0))
     (if (local.get $n) (then (call $write (i32.const 2304) (local.get $n)))))
 
+  ;; What is handed over at once ends where a character ends: up to three bytes more have room.
   (func $putc (param $c i32)
-    (if (i32.ge_u (global.get $fill) (i32.const 2048)) (then (call $flush)))
+    (if (i32.ge_u (global.get $fill)
+          (i32.add (i32.const 2044) (i32.shl (i32.eq (i32.and (local.get $c) (i32.const 192)) (i32.const 128)) (i32.const 2))))
+      (then (call $flush)))
     (i32.store8 $own offset=2304 (global.get $fill) (local.get $c))
     (global.set $fill (i32.add (global.get $fill) (i32.const 1))))
 
@@ -531,6 +545,7 @@
       (if (i32.eq (local.get $c) (i32.const 109)) (then
         (call $put_map (i32.load $own (local.get $p)))
         (local.set $d (i32.add (local.get $d) (i32.const 4)))))
+      (if (i32.eq (local.get $c) (i32.const 77)) (then (call $print_map (i32.load $own (local.get $p)))))
       (local.set $p (i32.add (local.get $p) (i32.const 8)))
       (br $next)))
 
@@ -715,6 +730,79 @@
       (br $next)))
     (memory.copy $app $own (i32.const 0) (i32.const 1280) (i32.const 1024)))
 
+  ;; Through the core library of a program that has one beside it.
+  (func $write_core (param $p i32) (param $n i32) (local $at i32)
+    (local.set $at (call $core_text (local.get $p) (local.get $n)))
+    (call $core_puts (local.get $at) (local.get $n))
+    (call $core_mem_free (local.get $at)))
+
+  ;; A copy of a text in the memory of the core library.
+  (func $core_text (param $p i32) (param $n i32) (result i32) (local $at i32)
+    (local.set $at (call $core_mem_alloc (i32.add (local.get $n) (i32.const 1))))
+    (memory.copy $core $own (local.get $at) (local.get $p) (local.get $n))
+    (local.get $at))
+
+  (func $core_map (param $map i32) (call $flush) (call $core_print_map (local.get $map)))
+
+  (func $no_map (param $map i32) (unreachable))
+
+  ;; ---- the environment: a row of texts NAME=VALUE, each with a zero byte behind it
+
+  (func $env_own (local $n i32)
+    (if (call $environ_sizes_get (i32.const 144) (i32.const 148)) (then (return)))
+    (local.set $n (i32.shl (i32.load $own (i32.const 144)) (i32.const 2)))
+    (global.set $env (i32.add (call $alloc (i32.add (local.get $n) (i32.load $own (i32.const 148)))) (local.get $n)))
+    (if (i32.eqz (call $environ_get (i32.sub (global.get $env) (local.get $n)) (global.get $env)))
+      (then (global.set $env_len (i32.load $own (i32.const 148))))))
+
+  ;; The program's memory is lent as far as the environment needs it.
+  (func $env_lent (local $n i32) (local $len i32) (local $copy i32)
+    (if (i32.eqz (memory.size $app)) (then (return)))
+    (local.set $copy (call $alloc (i32.const 8)))
+    (memory.copy $own $app (local.get $copy) (i32.const 0) (i32.const 8))
+    (if (i32.eqz (call $environ_sizes_get (i32.const 0) (i32.const 4))) (then
+      (local.set $n (i32.shl (i32.load $app (i32.const 0)) (i32.const 2)))
+      (local.set $len (i32.load $app (i32.const 4)))))
+    (memory.copy $app $own (i32.const 0) (local.get $copy) (i32.const 8))
+    (if (i64.gt_u (i64.add (i64.extend_i32_u (local.get $n)) (i64.extend_i32_u (local.get $len)))
+                  (i64.shl (i64.extend_i32_u (memory.size $app)) (i64.const 16)))
+      (then (return)))
+    (local.set $copy (call $alloc (i32.add (local.get $n) (local.get $len))))
+    (memory.copy $own $app (local.get $copy) (i32.const 0) (i32.add (local.get $n) (local.get $len)))
+    (if (i32.eqz (call $environ_get (i32.const 0) (local.get $n))) (then
+      (global.set $env (call $alloc (local.get $len)))
+      (memory.copy $own $app (global.get $env) (local.get $n) (local.get $len))
+      (global.set $env_len (local.get $len))))
+    (memory.copy $app $own (i32.const 0) (local.get $copy) (i32.add (local.get $n) (local.get $len))))
+
+  ;; The value of a variable, or what it is if it is not set.
+  (func $env_or (param $name i32) (param $len i32) (param $p i32) (param $n i32) (result i32 i32) (local $at i32) (local $end i32) (local $size i32)
+    (local.set $at (global.get $env))
+    (local.set $end (i32.add (global.get $env) (global.get $env_len)))
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $at) (local.get $end)))
+      (local.set $size (i32.const 0))
+      (block $last (loop $more
+        (br_if $last (i32.eqz (i32.load8_u $own (i32.add (local.get $at) (local.get $size)))))
+        (local.set $size (i32.add (local.get $size) (i32.const 1)))
+        (br_if $more (i32.lt_u (i32.add (local.get $at) (local.get $size)) (local.get $end)))))
+      (if (call $str_starts (local.get $at) (local.get $size) (local.get $name) (local.get $len)) (then
+        (if (i32.eq (i32.load8_u $own (i32.add (local.get $at) (local.get $len))) (i32.const 61)) (then
+          (return (i32.add (i32.add (local.get $at) (local.get $len)) (i32.const 1))
+                  (i32.sub (i32.sub (local.get $size) (local.get $len)) (i32.const 1)))))))
+      (local.set $at (i32.add (i32.add (local.get $at) (local.get $size)) (i32.const 1)))
+      (br $next)))
+    (local.get $p) (local.get $n))
+
+  ;; The path of the report: a folder, and a file in it.
+  (func $join (param $p i32) (param $n i32) (param $q i32) (param $m i32) (local $at i32)
+    (local.set $at (call $alloc (i32.add (i32.add (local.get $n) (local.get $m)) (i32.const 1))))
+    (memory.copy $own $own (local.get $at) (local.get $p) (local.get $n))
+    (i32.store8 $own (i32.add (local.get $at) (local.get $n)) (i32.const 47))
+    (memory.copy $own $own (i32.add (i32.add (local.get $at) (local.get $n)) (i32.const 1)) (local.get $q) (local.get $m))
+    (global.set $path (local.get $at))
+    (global.set $path_len (i32.add (i32.add (local.get $n) (local.get $m)) (i32.const 1))))
+
   ;; Opens the file of the report in the first directory that has it or takes it, to append; stays with the console if there is none.
   (func $open_own (local $dir i32)
     (local.set $dir (i32.const 3))
@@ -724,6 +812,7 @@
       (br_if $next (i32.lt_u (local.tee $dir (i32.add (local.get $dir) (i32.const 1))) (i32.const 16)))))
 
   (func $open_lent (local $dir i32)
+    (if (i32.gt_u (global.get $path_len) (i32.const 1008)) (then (return)))
     (if (i32.eqz (memory.size $app)) (then
       (if (i32.eq (memory.grow $app (i32.const 1)) (i32.const -1)) (then (return)))))
     (memory.copy $own $app (i32.const 1280) (i32.const 0) (i32.const 1024))
@@ -742,4 +831,6 @@
   (export "put_bool" (func $put_bool)) (export "put_f32" (func $put_f32)) (export "put_f64" (func $put_f64)) (export "put_value" (func $put_value))
   (export "put_map" (func $put_map)) (export "rows" (func $rows)) (export "records" (func $records)) (export "write_kept" (func $write_kept))
   (export "kept_report" (func $kept_report)) (export "write_own" (func $write_own)) (export "write_lent" (func $write_lent)) (export "open_own" (func $open_own))
-  (export "open_lent" (func $open_lent)))
+  (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
+  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
+  (export "env_or" (func $env_or)) (export "join" (func $join)))

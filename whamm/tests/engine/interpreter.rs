@@ -4,6 +4,7 @@
 //! monitor's exports by itself, calls helpers when a function is first seen, and probes before instructions: a branch to a block lands on
 //! its end, a branch to a loop on the loop.
 
+use crate::engine::World;
 use std::collections::HashMap;
 use wasmi::{Extern, Instance, Store, Val};
 use wasmparser::{Operator as O, Parser, Payload};
@@ -185,6 +186,7 @@ fn blocks(ops: &[Op<'_>]) -> Vec<(bool, bool, i32)> {
 #[derive(Clone)]
 struct Probe {
     function: String,
+    id: i32,
     given: Vec<Given>,
 }
 
@@ -196,15 +198,16 @@ enum Given {
 }
 
 /// A monitor that is attached.
-pub(crate) struct Monitor<T> {
-    store: Store<T>,
+pub(crate) struct Monitor {
+    store: Store<World>,
     instance: Instance,
     rules: Vec<(String, String)>,
+    probes: i32,
 }
 
-impl<T> Monitor<T> {
+impl Monitor {
     /// A monitor that has started.
-    pub(crate) fn new(store: Store<T>, instance: Instance) -> Self {
+    pub(crate) fn new(store: Store<World>, instance: Instance) -> Self {
         let mut rules: Vec<(String, String)> = Vec::new();
         for export in instance.exports(&store) {
             if export.name().starts_with("wasm:") && export.name() != "wasm:exit" {
@@ -213,11 +216,11 @@ impl<T> Monitor<T> {
                 rules.push((event.to_string(), export.name().to_string()));
             }
         }
-        Self { store, instance, rules }
+        Self { store, instance, rules, probes: 0 }
     }
 
     /// Ends it.
-    pub(crate) fn finish(mut self) -> Store<T> {
+    pub(crate) fn finish(mut self) -> Store<World> {
         if let Some(exit) = self.instance.get_func(&self.store, "wasm:exit") {
             exit.call(&mut self.store, &[], &mut []).expect("the report comes out");
         }
@@ -234,7 +237,7 @@ impl<T> Monitor<T> {
     }
 
     fn text(&mut self, text: &str, used: &mut i32) -> [Val; 2] {
-        let global = |name: &str, store: &Store<T>| match self
+        let global = |name: &str, store: &Store<World>| match self
             .instance
             .get_export(store, name)
             .and_then(Extern::into_global)
@@ -283,6 +286,8 @@ impl<T> Monitor<T> {
             for param in top_level(inner) {
                 if param.starts_with('$') {
                     given.push(Given::Value(self.helper(&param, f, fid, i, pc)));
+                } else if param == "probe_id" {
+                    given.push(Given::Value(Val::I32(self.probes)));
                 } else if let Some(n) = param.strip_prefix("arg") {
                     given.push(Given::Arg(n.parse().expect("a number")));
                 } else if let Some(n) = param.strip_prefix("local") {
@@ -291,7 +296,8 @@ impl<T> Monitor<T> {
                     given.push(Given::Value(constant(&param, f, fid, i, pc)));
                 }
             }
-            found.push(Probe { function: export.clone(), given });
+            found.push(Probe { function: export.clone(), id: self.probes, given });
+            self.probes += 1;
         }
         found
     }
@@ -335,17 +341,17 @@ fn constant(name: &str, f: &Func<'_>, fid: i32, i: usize, pc: i32) -> Val {
 type Attached = (Vec<Probe>, Vec<Vec<Probe>>, Vec<Vec<Probe>>);
 
 /// A run.
-pub(crate) struct Run<'p, 'm, T> {
+pub(crate) struct Run<'p, 'm> {
     program: &'p mut Program<'p>,
-    monitor: Option<&'m mut Monitor<T>>,
+    monitor: Option<&'m mut Monitor>,
     attached: HashMap<usize, Attached>,
     /// What happened.
     pub truth: Truth,
 }
 
-impl<'p, 'm, T> Run<'p, 'm, T> {
+impl<'p, 'm> Run<'p, 'm> {
     /// Runs a program's `main` from its beginning to its end.
-    pub(crate) fn new(program: &'p mut Program<'p>, monitor: Option<&'m mut Monitor<T>>) -> Self {
+    pub(crate) fn new(program: &'p mut Program<'p>, monitor: Option<&'m mut Monitor>) -> Self {
         Self { program, monitor, attached: HashMap::new(), truth: Truth::default() }
     }
 
@@ -381,7 +387,7 @@ impl<'p, 'm, T> Run<'p, 'm, T> {
 
     fn fire(&mut self, probes: &[Probe], stack: &[i32], locals: &[i32]) {
         let Some(monitor) = self.monitor.as_deref_mut() else { return };
-        for probe in probes {
+        for probe in probes.iter().filter(|p| monitor.store.data().has(p.id)).cloned().collect::<Vec<_>>() {
             let args: Vec<Val> = probe
                 .given
                 .iter()
@@ -396,6 +402,17 @@ impl<'p, 'm, T> Run<'p, 'm, T> {
     }
 
     fn call(&mut self, fid: usize, args: &[i32]) -> Vec<i32> {
+        if let Some(monitor) = self.monitor.as_deref_mut() {
+            monitor.store.data_mut().enter();
+        }
+        let results = self.activation(fid, args);
+        if let Some(monitor) = self.monitor.as_deref_mut() {
+            monitor.store.data_mut().leave();
+        }
+        results
+    }
+
+    fn activation(&mut self, fid: usize, args: &[i32]) -> Vec<i32> {
         let mut locals = args.to_vec();
         locals.resize(args.len() + self.program.funcs[fid].locals, 0);
         let mut stack: Vec<i32> = Vec::new();

@@ -22,6 +22,84 @@ pub(crate) struct Outcome {
 pub(crate) struct World {
     written: Vec<u8>,
     log: Vec<String>,
+    environment: String,
+    /// Slots of the activations of a program that is looked on.
+    frames: Vec<std::collections::HashMap<i32, Val>>,
+    /// Probes that were taken away.
+    removed: Vec<i32>,
+}
+
+impl World {
+    /// An activation begins.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn enter(&mut self) {
+        self.frames.push(std::collections::HashMap::new());
+    }
+
+    /// An activation ends.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn leave(&mut self) {
+        self.frames.pop();
+    }
+
+    /// Whether a probe is still there.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn has(&self, probe: i32) -> bool {
+        !self.removed.contains(&probe)
+    }
+
+    /// A world whose environment has variables.
+    #[allow(dead_code, reason = "not every test asks")]
+    pub(crate) fn with(variables: &[&str]) -> Self {
+        Self { environment: variables.iter().map(|v| format!("{v}\0")).collect(), ..Self::default() }
+    }
+}
+
+fn environ_sizes_get(mut caller: Caller<'_, World>, count: i32, size: i32) -> i32 {
+    let memory = memory(&caller);
+    let (data, world) = memory.data_and_store_mut(&mut caller);
+    let numbers = [(count, world.environment.matches('\0').count()), (size, world.environment.len())];
+    for (at, n) in numbers {
+        data[at as usize..][..4].copy_from_slice(&(n as u32).to_le_bytes());
+    }
+    0
+}
+
+fn environ_get(mut caller: Caller<'_, World>, list: i32, texts: i32) -> i32 {
+    let memory = memory(&caller);
+    let (data, world) = memory.data_and_store_mut(&mut caller);
+    let starts = std::iter::once(0).chain(world.environment.match_indices('\0').map(|m| m.0 + 1));
+    for (i, start) in starts.take(world.environment.matches('\0').count()).enumerate() {
+        data[list as usize + 4 * i..][..4].copy_from_slice(&(texts as u32 + start as u32).to_le_bytes());
+    }
+    data[texts as usize..][..world.environment.len()].copy_from_slice(world.environment.as_bytes());
+    0
+}
+
+/// The second of the folders takes every file: its path is written down where its content will be.
+#[expect(clippy::too_many_arguments, reason = "so WASI has it")]
+fn path_open(
+    mut caller: Caller<'_, World>,
+    dir: i32,
+    _flags: i32,
+    path: i32,
+    len: i32,
+    _open: i32,
+    _rights: i64,
+    _inherited: i64,
+    _fdflags: i32,
+    fd: i32,
+) -> i32 {
+    if dir != 4 {
+        return 8;
+    }
+    let memory = memory(&caller);
+    let (data, world) = memory.data_and_store_mut(&mut caller);
+    world.written.extend_from_slice(b"to ");
+    world.written.extend_from_slice(&data[path as usize..][..len as usize]);
+    world.written.push(b':');
+    data[fd as usize..][..4].copy_from_slice(&10u32.to_le_bytes());
+    0
 }
 
 fn memory(caller: &Caller<'_, World>) -> Memory {
@@ -61,17 +139,22 @@ pub(crate) fn written(store: &Store<World>) -> String {
 /// A module that is instantiated, with everything it may use.
 #[allow(dead_code, reason = "not every test asks")]
 pub(crate) fn instantiate(bytes: &[u8], libraries: &[(&str, &[u8])]) -> (Store<World>, wasmi::Instance) {
-    let (mut store, linker) = world(libraries);
+    let (mut store, linker) = linked(World::default(), libraries);
     let module = Module::new(store.engine(), bytes).expect("a monitor is valid");
     let instance = linker.instantiate_and_start(&mut store, &module).expect("a monitor starts");
     (store, instance)
 }
 
-fn world(libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<World>) {
+fn linked(world: World, libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<World>) {
     let engine = engine();
-    let mut store = Store::new(&engine, World::default());
+    let mut store = Store::new(&engine, world);
     let mut linker = Linker::new(&engine);
-    linker.func_wrap("wasi_snapshot_preview1", "fd_write", fd_write).expect("it is the only one");
+    let wasi = "wasi_snapshot_preview1";
+    linker.func_wrap(wasi, "fd_write", fd_write).expect("it is the only one");
+    linker.func_wrap(wasi, "environ_sizes_get", environ_sizes_get).expect("it is the only one");
+    linker.func_wrap(wasi, "environ_get", environ_get).expect("it is the only one");
+    linker.func_wrap(wasi, "path_open", path_open).expect("it is the only one");
+    attach(&mut linker);
     let exit = |_: Caller<'_, World>, code: i32| -> Result<(), wasmi::Error> { Err(wasmi::Error::i32_exit(code)) };
     linker.func_wrap("wasi_snapshot_preview1", "proc_exit", exit).expect("it is the only one");
     let log = |mut caller: Caller<'_, World>, n: i32| caller.data_mut().log.push(n.to_string());
@@ -84,9 +167,40 @@ fn world(libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<World>) {
     (store, linker)
 }
 
+/// What an engine offers to monitors.
+fn attach(linker: &mut Linker<World>) {
+    let ext = "wasm-aot:ext";
+    linker.func_wrap(ext, "v1", || {}).expect("it is the only one");
+    let zeros = [("i32", Val::I32(0)), ("i64", Val::I64(0)), ("f32", Val::F32(0.0.into())), ("f64", Val::F64(0.0.into()))];
+    for (name, zero) in zeros {
+        let ty = zero.ty();
+        let get = wasmi::FuncType::new([wasmi::ValType::I32], [ty]);
+        let read = move |caller: Caller<'_, World>, slot: &[Val], out: &mut [Val]| {
+            let frame = caller.data().frames.last().expect("a probe fires in an activation");
+            out[0] = slot[0].i32().and_then(|n| frame.get(&n)).unwrap_or(&zero).clone();
+            Ok(())
+        };
+        linker.func_new(ext, &format!("frame_get_{name}"), get, read).expect("it is the only one");
+        let set = wasmi::FuncType::new([wasmi::ValType::I32, ty], []);
+        let write = |mut caller: Caller<'_, World>, given: &[Val], _: &mut [Val]| {
+            let frame = caller.data_mut().frames.last_mut().expect("a probe fires in an activation");
+            frame.insert(given[0].i32().expect("a slot is a number"), given[1].clone());
+            Ok(())
+        };
+        linker.func_new(ext, &format!("frame_set_{name}"), set, write).expect("it is the only one");
+    }
+    let remove = |mut caller: Caller<'_, World>, probe: i32| caller.data_mut().removed.push(probe);
+    linker.func_wrap("whamm:dyninstr", "remove_probe", remove).expect("it is the only one");
+}
+
 /// Runs the entry of a module: `_start`, or `main`, or only its start function; libraries are linked by name.
 pub(crate) fn run(bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
-    let (mut store, linker) = world(libraries);
+    run_in(World::default(), bytes, libraries)
+}
+
+/// Runs the entry of a module in a world.
+pub(crate) fn run_in(world: World, bytes: &[u8], libraries: &[(&str, &[u8])]) -> Outcome {
+    let (mut store, linker) = linked(world, libraries);
     let module = Module::new(store.engine(), bytes).expect("an instrumented program is valid");
     let mut outcome = Outcome::default();
     let Ok(instance) = linker.instantiate_and_start(&mut store, &module) else {

@@ -1,0 +1,121 @@
+//! Manual pages and completions, from the one definition of a command line.
+//!
+//! Every command of this workspace that has commands of its own has `manual` among them, and it is this one:
+//!
+//! ```
+//! use clap::{CommandFactory, Parser};
+//!
+//! #[derive(Parser)]
+//! enum Cli {
+//!     /// Print a manual page, or completions for a shell
+//!     Manual(manual::Manual),
+//! }
+//!
+//! let Cli::Manual(manual) = Cli::parse_from(["tool", "manual", "manual"]);
+//! let page = manual.text(Cli::command()).unwrap();
+//! assert!(String::from_utf8(page).unwrap().contains("completions"));
+//! ```
+#![forbid(unsafe_code)]
+
+use clap::{Args, Command};
+use clap_complete::Shell;
+use thiserror::Error;
+
+/// What is wanted: a page, or completions.
+#[derive(Debug, Args)]
+pub struct Manual {
+    /// The command whose page is wanted; all of it without
+    command: Option<String>,
+    /// Completions for a shell instead
+    #[arg(long, value_name = "SHELL", conflicts_with = "command")]
+    completions: Option<Shell>,
+}
+
+/// The completions that are wanted.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Why there is no page.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The tool has no such command.
+    #[error("there is no command {command}: see {tool} --help")]
+    NoSuchCommand {
+        /// What was asked for.
+        command: String,
+        /// Of which tool.
+        tool: String,
+    },
+    /// The page could not be written.
+    #[error("the page cannot be written: {0}")]
+    Page(#[from] std::io::Error),
+}
+
+impl Manual {
+    /// The text of what is wanted.
+    pub fn text(&self, mut whole: Command) -> Result<Vec<u8>, Error> {
+        if let Some(shell) = self.completions {
+            return Ok(Completions { shell }.text(whole));
+        }
+        // After this every command knows its full name.
+        whole.build();
+        let wanted = match &self.command {
+            None => whole,
+            Some(name) => whole
+                .find_subcommand(name)
+                .cloned()
+                .ok_or_else(|| Error::NoSuchCommand { command: name.clone(), tool: whole.get_name().into() })?,
+        };
+        let mut page = Vec::new();
+        clap_mangen::Man::new(wanted).render(&mut page)?;
+        Ok(page)
+    }
+}
+
+impl Completions {
+    /// A script for the shell.
+    pub fn text(&self, mut whole: Command) -> Vec<u8> {
+        let mut script = Vec::new();
+        let name = whole.get_name().to_string();
+        clap_complete::generate(self.shell, &mut whole, name, &mut script);
+        script
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[derive(Debug, Parser)]
+    #[command(name = "tool")]
+    enum Cli {
+        Manual(Manual),
+        Completions(Completions),
+    }
+
+    fn text(args: &[&str]) -> Result<String, String> {
+        let text = match Cli::parse_from([&["tool"], args].concat()) {
+            Cli::Manual(manual) => manual.text(Cli::command()).map_err(|e| e.to_string())?,
+            Cli::Completions(completions) => completions.text(Cli::command()),
+        };
+        String::from_utf8(text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_page_is_of_the_tool_or_of_one_of_its_commands() {
+        assert!(text(&["manual"]).unwrap().contains("tool"));
+        assert!(text(&["manual", "completions"]).unwrap().contains("shell"));
+        assert_eq!(text(&["manual", "nothing"]).unwrap_err(), "there is no command nothing: see tool --help");
+    }
+
+    #[test]
+    fn completions_are_the_same_however_they_are_asked_for() {
+        let script = text(&["completions", "bash"]).unwrap();
+        assert!(script.contains("_tool()"));
+        assert_eq!(script, text(&["manual", "--completions", "bash"]).unwrap());
+    }
+}

@@ -1,0 +1,115 @@
+//! The command: what it writes, what it says, and how it ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn whamm(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_whamm")).args(args).output().expect("the command runs")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}", said(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn repository(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path).display().to_string()
+}
+
+/// A folder that is gone at the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("whamm-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder can be made");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).expect("a file can be written");
+        path
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_are_printed() {
+    assert!(printed(&whamm(&["manual"])).contains("Instruments WebAssembly"));
+    assert!(printed(&whamm(&["manual", "instr"])).contains("report"));
+    let script = printed(&whamm(&["completions", "bash"]));
+    assert!(script.contains("whamm") && script == printed(&whamm(&["manual", "--completions", "bash"])));
+    let nothing = whamm(&["manual", "nothing"]);
+    assert!(!nothing.status.success() && said(&nothing).contains("there is no command nothing: see whamm --help"));
+}
+
+#[test]
+fn programs_and_monitors_are_written_and_can_be_read_as_modules() {
+    let place = Place::new("targets");
+    let (program, script) = (repository("tests/apps/fac.wat"), repository("monitors/hotness.mm"));
+    for (name, args) in [
+        ("out.wasm", vec!["-a", &program]),
+        ("linked.wasm", vec!["-a", &program, "--link-strategy", "imported"]),
+        ("monitor.wasm", vec!["--wei"]),
+    ] {
+        let output = place.path(name);
+        let all = [&["instr", "-s", &script, "-o", &output], &args[..]].concat();
+        assert_eq!(printed(&whamm(&all)), "");
+        let bytes = std::fs::read(&output).expect("the output is written");
+        wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all()).validate_all(&bytes).expect("it is valid");
+    }
+}
+
+#[test]
+fn a_failure_is_one_line_and_an_exit_code() {
+    let place = Place::new("failures");
+    let (good, bad) = (place.file("good.mm", "wasm:begin { println(1); }"), place.file("bad.mm", "wasm:opcode:cal:before { }"));
+    let program = repository("tests/apps/fac.wat");
+    for (args, message) in [
+        (vec!["check", "nowhere.mm"], "nowhere.mm cannot be read"),
+        (vec!["check", &bad], "near are call"),
+        (vec!["instr", "-s", &good, "-a", &good], "the program is not a module"),
+        (vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"], "/nowhere/out.wasm cannot be written"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is no library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-l", "imported", "--report-to", "x"], "leave out `--report-to`"),
+        (vec!["info", "-r", "wasm:opcode:nothing"], "nothing"),
+    ] {
+        let output = whamm(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
+        assert!(!said(&output).contains("panicked"));
+    }
+}
+
+#[test]
+fn diagnostics_for_editors_are_objects_with_places() {
+    let place = Place::new("json");
+    let script = place.file("x.mm", "wasm:opcode:call:before { foo = 1; }");
+    let output = whamm(&["check", "--json", &script]);
+    let object: serde_json::Value = serde_json::from_str(said(&output).lines().next().expect("a line")).expect("an object");
+    assert!(object["file"].as_str().is_some_and(|f| f.ends_with("x.mm")) && object["line"] == 1, "{object}");
+}
+
+#[test]
+fn scripts_are_laid_out_in_place() {
+    let place = Place::new("fmt");
+    let script = place.file("x.mm", "wasm:opcode:call:before{var x:i32;x++;}");
+    assert!(!whamm(&["fmt", "--check", &script]).status.success());
+    printed(&whamm(&["fmt", &script]));
+    printed(&whamm(&["fmt", "--check", &script]));
+    assert!(std::fs::read_to_string(&script).expect("it is there").contains("before {"));
+}
