@@ -17,6 +17,17 @@ pub struct Import<'a> {
     pub name: &'a str,
 }
 
+/// A memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Whether it has addresses of 64 bits.
+    pub wide: bool,
+    /// The size of its pages, as a power of two.
+    pub page: u32,
+    /// Whether threads share it.
+    pub shared: bool,
+}
+
 /// A module, and what is known of it.
 pub struct App<'a> {
     /// All of it.
@@ -27,8 +38,8 @@ pub struct App<'a> {
     pub imports: Vec<Import<'a>>,
     /// The types of all functions, imports first.
     pub functions: Vec<u32>,
-    /// How many memories, tables and globals there are, and how many of these are imported.
-    pub memories: Vec<bool>,
+    /// The memories, imported ones first.
+    pub memories: Vec<Memory>,
     /// How many of the memories are imported.
     pub imported_memories: u32,
     /// How many tables there are.
@@ -37,8 +48,6 @@ pub struct App<'a> {
     pub imported_tables: u32,
     /// How many globals there are.
     pub globals: u32,
-    /// Whether a memory is shared between threads.
-    pub shared: bool,
     /// Whether exceptions occur.
     pub exceptions: bool,
     /// What is exported.
@@ -62,9 +71,9 @@ impl std::fmt::Debug for App<'_> {
     }
 }
 
-/// What the rewriter keeps exact: everything of WebAssembly 3.0.
+/// What the rewriter keeps exact: everything of WebAssembly 3.0, and memories with small pages.
 fn features() -> WasmFeatures {
-    WasmFeatures::WASM3 | WasmFeatures::THREADS | WasmFeatures::RELAXED_SIMD
+    WasmFeatures::WASM3 | WasmFeatures::THREADS | WasmFeatures::RELAXED_SIMD | WasmFeatures::CUSTOM_PAGE_SIZES
 }
 
 impl<'a> App<'a> {
@@ -80,7 +89,6 @@ impl<'a> App<'a> {
             tables: 0,
             imported_tables: 0,
             globals: 0,
-            shared: false,
             exceptions: false,
             exports: vec![],
             start: None,
@@ -193,8 +201,8 @@ impl<'a> App<'a> {
     }
 
     fn memory(&mut self, memory: wasmparser::MemoryType) {
-        self.memories.push(memory.memory64);
-        self.shared |= memory.shared;
+        let page = memory.page_size_log2.unwrap_or(16);
+        self.memories.push(Memory { wide: memory.memory64, page, shared: memory.shared });
     }
 
     fn element(&mut self, element: &wasmparser::Element<'a>) -> Result<(), wasmparser::Error> {

@@ -127,7 +127,8 @@ fn converted(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Result<Vec<(St
 
 fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<(), ConvertError> {
     let Some(mut program) = unit.read_line_program(None, None)? else { return Ok(()) };
-    let (mut old, mut new) = (0, 0);
+    // Where a sequence begins, before and now, and how far it has come: addresses in a sequence never go back.
+    let (mut old, mut new, mut last) = (0, 0, 0);
     // What was left out by the linker keeps its impossible address, and is left out here too.
     let mut gone = false;
     while let Some(row) = program.read_row()? {
@@ -135,20 +136,21 @@ fn lines(unit: &mut ConvertUnit<'_, Reader<'_>>, moves: &dyn Moves) -> Result<()
             ConvertLineRow::SetAddress(address) => {
                 let begin = moves.begin(address);
                 gone = begin.is_none() || address == 0;
-                (old, new) = (address, begin.unwrap_or(0));
+                (old, new, last) = (address, begin.unwrap_or(0), 0);
                 if !gone {
                     program.begin_sequence(Some(Address::Constant(new)));
                 }
             }
             ConvertLineRow::Row(mut row) if !gone => {
-                if let Some(now) = moves.begin(old + row.address_offset).and_then(|n| n.checked_sub(new)) {
-                    row.address_offset = now;
+                let now = moves.begin(old.saturating_add(row.address_offset)).and_then(|n| n.checked_sub(new));
+                if let Some(now) = now.filter(|n| *n >= last) {
+                    (row.address_offset, last) = (now, now);
                     program.generate_row(row);
                 }
             }
             ConvertLineRow::EndSequence(offset) if !gone => {
-                let now = moves.end(old + offset).and_then(|n| n.checked_sub(new)).unwrap_or(offset);
-                program.end_sequence(now);
+                let now = moves.end(old.saturating_add(offset)).and_then(|n| n.checked_sub(new)).unwrap_or(last);
+                program.end_sequence(now.max(last));
             }
             _ => {}
         }
@@ -178,7 +180,7 @@ fn attributes<'a>(
         let value = match (attr.name(), attr.udata_value(), low) {
             (gimli::DW_AT_high_pc, Some(len), Some(low)) => {
                 let begin = moves.begin(low).unwrap_or(0);
-                AttributeValue::Udata(moves.end(low + len).unwrap_or(begin).saturating_sub(begin))
+                AttributeValue::Udata(moves.end(low.saturating_add(len)).unwrap_or(begin).saturating_sub(begin))
             }
             _ => match lists(unit, entry, attr, moves)? {
                 Some(value) => value,

@@ -190,7 +190,7 @@ fn float(op: BinOp, x: f64, y: f64, ty: &Ty) -> ExprKind {
         BinOp::Sub => x - y,
         BinOp::Mul => x * y,
         BinOp::Div => x / y,
-        BinOp::Rem => x - round((round(x / y, ty)).trunc() * y, ty),
+        BinOp::Rem => return ExprKind::Float(round(x - round((round(x / y, ty)).trunc() * y, ty), ty).copysign(x)),
         BinOp::Eq => return ExprKind::Bool(x == y),
         BinOp::Ne => return ExprKind::Bool(x != y),
         BinOp::Ge => return ExprKind::Bool(x >= y),

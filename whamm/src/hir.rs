@@ -132,6 +132,8 @@ pub enum Builtin {
     PutS,
     /// A map as in a report.
     PrintMap,
+    /// A map row by row, under its number.
+    PrintMapCsv(u32),
     /// Room in the monitor's memory.
     MemAlloc,
     /// Ends the use of it.

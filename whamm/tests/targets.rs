@@ -116,9 +116,18 @@ fn what_cannot_be_kept_exact_is_refused_by_name() {
         let script = Source::new("x.mm", "report var n: i32; wasm:opcode:*:before { n++; }");
         whamm::instrument(&[script], &[], program.as_bytes(), &Options::default()).expect_err(program).to_string()
     };
-    assert!(refused("(module (memory 1 1 shared))").contains("shared memory"));
     assert!(refused("(component)").contains("component"));
     assert!(refused("not a module").contains("not a module"));
+}
+
+#[test]
+fn threads_are_warned_of_and_lend_no_memory() {
+    let script = Source::new("x.mm", "report var n: i32; wasm:opcode:*:before { n++; }");
+    let program = br#"(module (memory (export "memory") 1 1 shared) (func (export "_start") nop))"#;
+    let output = whamm::instrument(&[script], &[], program, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    assert!(output.diagnostics.to_string().contains("shares a memory with threads"));
+    let (imports, exports) = interface(&output.module);
+    assert!(imports.is_empty() && exports.contains(&"whamm:report".to_string()), "{imports:?} {exports:?}");
 }
 
 #[test]

@@ -82,11 +82,7 @@ impl Checker<'_> {
         match name.text.as_str() {
             "print" | "println" => return self.print(name, args, span),
             "memid" => return self.memid(args, span),
-            "resolve_funcref" => {
-                let message = "`resolve_funcref` is asked for by its result";
-                self.error_help(span, message, "use the variable `resolved_fid`");
-                return None;
-            }
+            "resolve_funcref" => return self.resolve_funcref(args, span),
             _ => {}
         }
         if let Context::Probe(site) = &self.context
@@ -110,6 +106,21 @@ impl Checker<'_> {
                 .map_or("declare it with `fn name(...) { ... }`".into(), |n| format!("did you mean `{n}`?"))
         };
         self.error_help(name.span, format!("there is no function `{}` here", name.text), help);
+        None
+    }
+
+    /// The index of the function in the table's entry: the same as `resolved_fid`.
+    fn resolve_funcref(&mut self, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        let named = |e: &ast::Expr, names: &[&str]| matches!(&e.kind, ast::ExprKind::Name(n) if names.contains(&n.as_str()));
+        if let [reference, entry] = args
+            && named(reference, &["target_funcref"])
+            && named(entry, &["table_entry_idx", "arg0"])
+        {
+            let same = ast::Expr { kind: ast::ExprKind::Name("resolved_fid".into()), span };
+            return self.expr(&same, None);
+        }
+        let help = "write `resolve_funcref(target_funcref, table_entry_idx)`, or the variable `resolved_fid`";
+        self.error_help(span, "only the entry that the instruction uses can be resolved", help);
         None
     }
 
@@ -231,7 +242,7 @@ impl Checker<'_> {
 
     fn core_call(&mut self, name: &Name, args: &[ast::Expr], span: Span) -> Option<Expr> {
         if let ("print_map" | "print_map_as_csv", [map]) = (name.text.as_str(), args) {
-            return self.print_map(map, span);
+            return self.print_map(map, name.text == "print_map_as_csv", span);
         }
         if let Some(found) = core(&name.text) {
             return self.builtin(found, &name.text, args, span);
@@ -247,7 +258,7 @@ impl Checker<'_> {
     }
 
     /// A map, or the number of one: maps of scripts are counted in the order of their declaration.
-    fn print_map(&mut self, map: &ast::Expr, span: Span) -> Option<Expr> {
+    fn print_map(&mut self, map: &ast::Expr, rows: bool, span: Span) -> Option<Expr> {
         let value = if let ast::ExprKind::Int(n) = map.kind {
             let mut maps = self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
             let found = usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
@@ -259,7 +270,15 @@ impl Checker<'_> {
             self.error(map.span, "this is no map, and no number of one");
             return None;
         };
-        Some(Expr { kind: ExprKind::Builtin(Builtin::PrintMap, vec![value]), ty: Ty::unit(), span })
+        let builtin = if rows { Builtin::PrintMapCsv(self.map_number(&value)) } else { Builtin::PrintMap };
+        Some(Expr { kind: ExprKind::Builtin(builtin, vec![value]), ty: Ty::unit(), span })
+    }
+
+    /// The number of a map: that of its declaration, or the next one for maps of sites.
+    fn map_number(&self, map: &Expr) -> u32 {
+        let before =
+            if let ExprKind::Var(crate::hir::Var::Global(n)) = map.kind { n as usize } else { self.program.globals.len() };
+        u32::try_from(self.program.globals.iter().take(before).filter(|g| matches!(g.ty, Ty::Map(_))).count()).unwrap_or(0)
     }
 
     fn library_call(&mut self, number: u32, name: &Name, args: &[ast::Expr], when: When, span: Span) -> Option<Expr> {

@@ -5,6 +5,7 @@
 
 use super::Checker;
 use super::scope::{Context, Meaning};
+use crate::diagnostic::Kind;
 use crate::events::Bound;
 use crate::hir::{Expr, ExprKind, Var};
 use crate::source::Span;
@@ -29,6 +30,10 @@ impl Checker<'_> {
         let found = self.expr(e, Some(ty))?;
         if found.ty == *ty {
             return Some(found);
+        }
+        // Scripts of version 2.0.1 also keep the opcode in an i16.
+        if matches!(found.kind, ExprKind::Bound(Bound::Bytecode)) && *ty == Ty::I16 {
+            return Some(Expr { span: e.span, ty: Ty::I16, kind: ExprKind::Cast(Box::new(found)) });
         }
         let help = if found.ty.is_numeric() && ty.is_numeric() {
             format!("write `... as {ty}`")
@@ -86,6 +91,15 @@ impl Checker<'_> {
         if let Some(ty) = expected.filter(|t| t.is_int()) {
             if fits(ty) {
                 return Some((ExprKind::Int(n), ty.clone()));
+            }
+            // The bits of a negative number, where the type has no sign.
+            if let Some((bits, false)) = ty.bits()
+                && (-(1i128 << (bits - 1))..0).contains(&n)
+            {
+                let value = ty.wrap(n);
+                let message = format!("{n} is {value} as a {ty}");
+                self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write {value}, or `{:#x}`", value));
+                return Some((ExprKind::Int(value), ty.clone()));
             }
             let (low, high) = ty.range()?;
             self.error_help(span, format!("{n} overflows for the type {ty}"), format!("a {ty} is between {low} and {high}"));
@@ -252,6 +266,25 @@ impl Checker<'_> {
             return Some(value);
         }
         Some(Expr { kind: ExprKind::Cast(Box::new(value)), ty: to, span })
+    }
+
+    /// A text of the site that begins with a constant is that constant while the site's other variables get their first values.
+    pub(super) fn with_first_texts(&self, e: Expr) -> Expr {
+        let Expr { kind, ty, span } = e;
+        let kind = match kind {
+            ExprKind::Builtin(b, args) => {
+                let first = |a: Expr| match (&a.kind, &a.ty) {
+                    (ExprKind::Var(Var::Site(n)), Ty::Str) => {
+                        let init = self.body.sites.get(*n as usize).and_then(|s| s.init.clone());
+                        init.filter(crate::fold::is_constant).unwrap_or(a)
+                    }
+                    _ => self.with_first_texts(a),
+                };
+                ExprKind::Builtin(b, args.into_iter().map(first).collect())
+            }
+            other => other,
+        };
+        Expr { kind, ty, span }
     }
 
     /// Whether an expression can be computed before the program starts, for one site.

@@ -71,7 +71,10 @@ impl Checker<'_> {
         let mut known = Vec::new();
         let mut lacking = None;
         let mut found = false;
+        // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's first.
+        let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
         for matched in matches {
+            let own = if matched.event.is_new() { first } else { *number };
             for params in &variants {
                 let before = if constrained { None } else { Some(self.said.clone()) };
                 let outcome = self.probe_at(def, matched, params, &mut known);
@@ -79,7 +82,7 @@ impl Checker<'_> {
                     Outcome::Fits(body) => {
                         found = true;
                         let probe =
-                            Probe { script: self.script, number: *number, rule: self.rule, matched, body, span: def.rule.span };
+                            Probe { script: self.script, number: own, rule: self.rule, matched, body, span: def.rule.span };
                         self.program.probes.push(probe);
                     }
                     Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
@@ -96,8 +99,9 @@ impl Checker<'_> {
                     },
                 }
             }
-            *number += 1;
+            *number += u32::from(!matched.event.is_new());
         }
+        *number += u32::from(!counts);
         if let (false, Some(why)) = (found, lacking) {
             self.say(&why);
         }

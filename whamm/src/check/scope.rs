@@ -116,7 +116,10 @@ impl Checker<'_> {
     }
 
     fn ask(&mut self, name: &str) -> Option<Definition> {
-        let Context::Probe(site) = &mut self.context else { return None };
+        let Context::Probe(site) = &mut self.context else {
+            // What belongs to the program and not to a place in it is known everywhere.
+            return Event::Begin.variable(name);
+        };
         let mut found = site.matched.event.variable(name).or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')));
         if let (Some(definition), Some(ty)) = (&mut found, site.bounds.get(name)) {
             definition.ty = ty.clone();

@@ -163,6 +163,7 @@ impl Checker<'_> {
             return None;
         };
         let sited = site.matched.event.has_sites();
+        let value = value.map(|v| self.with_first_texts(v));
         if let Some(value) = &value
             && !self.before_start(value)
         {

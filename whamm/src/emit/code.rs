@@ -44,7 +44,7 @@ pub struct Scope {
     pub bounds: HashMap<Bound, Storage>,
     /// Where a bulk operation is done a second time: what writes it.
     pub bulk: Option<Bulk>,
-    /// Where the instruction is replaced: the operands, last pushed first.
+    /// The operands of the instruction, as far as they are kept: last pushed last.
     pub operands: Vec<(u32, ValType)>,
     /// The types and final indices of functions, to be called instead.
     pub callees: Vec<(u32, Vec<ValType>, Vec<ValType>)>,
@@ -662,10 +662,10 @@ impl<'a> Emitter<'a> {
             }
             EventFunction::DupAt => {
                 let target = self.fold(&args[0]);
-                let (Some(bulk), ExprKind::Int(n), [_, source, len]) = (scope.bulk, &target.kind, &scope.operands[..]) else {
-                    return refuse(self, "the memory of `dup_at` is not known here", "use `memid(library)` or `APP_MEMID`");
+                let (Some(bulk), [_, source, len]) = (scope.bulk, &scope.operands[..]) else {
+                    return refuse(self, "the operation is not known here", "only the rewriting target does it a second time");
                 };
-                let memory = u32::try_from(*n).unwrap_or(0);
+                let memory = self.constant_memory(&target);
                 let (source, len) = (source.0, len.0);
                 self.expr(&args[1]);
                 self.put().local_get(source).local_get(len);

@@ -225,6 +225,9 @@ impl Used {
             ExprKind::Builtin(Builtin::PrintMap, args) if self.pair(&args[0].ty).is_some() => {
                 self.functions.insert("print_map".into());
             }
+            ExprKind::Builtin(Builtin::PrintMapCsv(_), args) if self.pair(&args[0].ty).is_some() => {
+                self.functions.insert("print_map_as_csv".into());
+            }
             ExprKind::Builtin(Builtin::MemAlloc, _) => {
                 self.functions.insert("mem_alloc".into());
             }

@@ -329,15 +329,15 @@ impl Emitter<'_> {
         };
     }
 
-    /// What is left of a division of fractions: a - trunc(a / b) * b.
+    /// What is left of a division of fractions: a - trunc(a / b) * b, with the sign of a.
     fn float_rest(&mut self, short: bool) {
         let slot = if short { ValType::F32 } else { ValType::F64 };
         let (a, b) = (self.locals.take(slot), self.locals.take(slot));
         self.put().local_set(b).local_tee(a).local_get(a).local_get(b);
         if short {
-            self.put().f32_div().f32_trunc().local_get(b).f32_mul().f32_sub();
+            self.put().f32_div().f32_trunc().local_get(b).f32_mul().f32_sub().local_get(a).f32_copysign();
         } else {
-            self.put().f64_div().f64_trunc().local_get(b).f64_mul().f64_sub();
+            self.put().f64_div().f64_trunc().local_get(b).f64_mul().f64_sub().local_get(a).f64_copysign();
         }
     }
 
@@ -415,6 +415,9 @@ impl Emitter<'_> {
     }
 
     fn index(&mut self, map: &Expr, key: &Expr, ty: &Ty) {
+        if let ExprKind::Table(values) = &map.kind {
+            return self.table(values, key);
+        }
         if let Some(pair) = self.support.core_pair(&map.ty) {
             return self.core_index(map, key, pair);
         }
@@ -433,6 +436,16 @@ impl Emitter<'_> {
         self.put().else_();
         self.zero(ty);
         self.close();
+    }
+
+    /// What a list of known numbers has at an index that is not known, or 0.
+    fn table(&mut self, values: &[u32], key: &Expr) {
+        let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let (at, memory, index) = (self.support.bytes(&bytes, 4), self.memory(), self.locals.take(ValType::I32));
+        let len = i32::try_from(values.len()).unwrap_or(i32::MAX);
+        self.value(key);
+        self.put().local_tee(index).i32_const(len).i32_lt_u().if_(BlockType::Result(ValType::I32));
+        self.put().local_get(index).i32_const(2).i32_shl().i32_load(word(at, memory)).else_().i32_const(0).end();
     }
 
     fn builtin(&mut self, builtin: &Builtin, args: &[Expr], e: &Expr) {
@@ -488,6 +501,7 @@ impl Emitter<'_> {
                 self.support_call("putc", args);
                 self.flush();
             }
+            Builtin::PrintMapCsv(number) => self.print_map_as_csv(*number, &args[0]),
             Builtin::PrintMap => {
                 match self.support.core_pair(&args[0].ty) {
                     Some(_) => self.support_call("core_map", args),
@@ -514,6 +528,31 @@ impl Emitter<'_> {
                 self.zero(&e.ty);
             }
         }
+    }
+
+    /// A map as the core library writes it row by row, which knows i32 and texts.
+    fn print_map_as_csv(&mut self, number: u32, map: &Expr) {
+        if self.support.core_pair(&map.ty).is_some() {
+            self.value(map);
+            self.core_call("print_map_as_csv");
+            return;
+        }
+        let Ty::Map(kv) = &map.ty else { return };
+        let (key, value) = (core_name(&kv.0), core_name(&kv.1));
+        let [puts, write] = ["puts", "put_map_csv"].map(|name| self.support.runtime(name));
+        let (handle, size) = (self.locals.take(ValType::I32), word(0, self.memory()));
+        self.value(map);
+        self.put().local_set(handle);
+        self.text(&format!("== map{number} CSV FLUSH ==\n").into());
+        self.put().call(puts).local_get(handle).i32_load(size);
+        let two = self.support.ty(&(vec![], vec![ValType::I32, ValType::I32]));
+        self.open_if(BlockType::FunctionType(two));
+        self.text(&format!("key ({key}), val ({value})\n").into());
+        self.put().else_();
+        self.text(&"empty map\n".into());
+        self.close();
+        self.put().call(puts).local_get(handle).call(write);
+        self.flush();
     }
 
     fn remove_probe(&mut self, probe: &Expr, e: &Expr) {
@@ -545,7 +584,7 @@ impl Emitter<'_> {
     }
 
     /// The index of a memory that has to be known while compiling.
-    fn constant_memory(&mut self, e: &Expr) -> u32 {
+    pub(super) fn constant_memory(&mut self, e: &Expr) -> u32 {
         let known = match &e.kind {
             ExprKind::Int(n) => u32::try_from(*n).ok(),
             ExprKind::Builtin(Builtin::MemId(library), _) => self.library_memory(*library),
@@ -660,6 +699,15 @@ impl Emitter<'_> {
         if let Some((bits @ (8 | 16), _)) = ty.bits() {
             self.put().i64_const((1 << bits) - 1).i64_and();
         }
+    }
+}
+
+/// How the core library calls a type.
+fn core_name(ty: &Ty) -> String {
+    match ty {
+        Ty::Tuple(parts) => format!("({})", parts.iter().map(core_name).collect::<Vec<_>>().join(",")),
+        other if other.bits().is_some_and(|b| b.0 <= 32) => "i32".into(),
+        other => other.to_string(),
     }
 }
 

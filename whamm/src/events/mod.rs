@@ -190,6 +190,14 @@ impl Event {
         !matches!(self, Self::Report | Self::Begin | Self::End)
     }
 
+    /// Whether version 2.0.1 does not have it: such events take no part in the numbering of probes.
+    pub fn is_new(self) -> bool {
+        match self {
+            Self::Opcode(op) => CATEGORIES[usize::from(op.category)] == "simd",
+            other => other == Self::FuncUnwind,
+        }
+    }
+
     /// Every event there is.
     pub fn all() -> impl Iterator<Item = Self> {
         instructions().iter().map(Self::Opcode).chain(STRUCTURAL.iter().map(|s| s.2))

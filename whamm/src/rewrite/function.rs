@@ -21,7 +21,7 @@ use crate::emit::locals::Locals;
 use crate::emit::support::val;
 use crate::events::{Bound, Event, Mode};
 use crate::fold::{self, Known};
-use crate::hir::{Expr, ExprKind, Place, Probe, Var};
+use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Var};
 use crate::types::Ty;
 use std::collections::{BTreeSet, HashMap};
 use wasm_encoder::{BlockType, Catch, InstructionSink, ValType};
@@ -83,6 +83,10 @@ fn asked(actions: &[&Action<'_>], pick: fn(Bound) -> Option<u8>) -> (Option<u8>,
                     _ => pick(b),
                 };
                 most = most.max(implied);
+            }
+            // A bulk operation is done a second time with all of its operands.
+            if let ExprKind::Builtin(Builtin::Event(crate::events::Function::DupAt), _) = e.kind {
+                most = most.max(pick(Bound::Arg(2)));
             }
         });
         for b in &action.probe.body.assigned {
@@ -451,7 +455,8 @@ impl<'a> Walker<'_, 'a> {
             if self.ops[i].nesting == Nesting::End {
                 later = self.later(i, &[], reachable);
             }
-            if reachable && was_reachable {
+            // Control may come to an end from elsewhere.
+            if reachable && (was_reachable || self.ops[i].nesting == Nesting::End) {
                 let results = self.stack(8);
                 let refs: Vec<&Action<'_>> = later.iter().collect();
                 let (most, changed) = asked_results(&refs);
@@ -513,7 +518,7 @@ impl<'a> Walker<'_, 'a> {
         let at_entry = action.probe.matched.event == Event::FuncEntry;
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);
-        scope.operands = args.to_vec();
+        scope.operands = args.iter().rev().copied().collect();
         scope.bulk = bulk(&self.ops[i].operator).map(|b| self.moved_bulk(b));
         if let Some(more) = replacing {
             scope.operands = more.operands;

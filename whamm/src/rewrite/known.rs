@@ -29,6 +29,23 @@ pub(crate) struct Facts<'a> {
     pub(crate) lines: Option<crate::dwarf::Lines>,
 }
 
+/// No site: statements before the program starts, reports, functions.
+pub(crate) struct Nowhere<'a>(pub(crate) &'a Facts<'a>);
+
+impl Known for Nowhere<'_> {
+    fn bound(&self, bound: Bound, _: &Ty) -> Option<ExprKind> {
+        if bound == Bound::AppMemId { Some(int(self.0.app_memory?)) } else { None }
+    }
+
+    fn builtin(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
+        self.0.memory(builtin, args)
+    }
+
+    fn library(&self, call: &LibraryCall, args: &[Expr]) -> Option<ExprKind> {
+        self.0.ask(call, args)
+    }
+}
+
 /// A site.
 pub(crate) struct Site<'a> {
     /// What all sites share.
@@ -107,14 +124,26 @@ impl Known for Site<'_> {
     }
 
     fn builtin(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
+        self.facts.memory(builtin, args)
+    }
+
+    fn library(&self, call: &LibraryCall, args: &[Expr]) -> Option<ExprKind> {
+        self.facts.ask(call, args)
+    }
+}
+
+impl Facts<'_> {
+    /// What is known of a memory, given its index in what is written.
+    fn memory(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
         let ExprKind::Int(memory) = args.first()?.kind else { return None };
         let memory = u32::try_from(memory).ok()?;
-        let original = if memory >= self.facts.app.imported_memories { memory.checked_sub(self.facts.shifted)? } else { memory };
-        let mut parts = self.facts.app.data.iter().filter(|d| d.0 == original);
+        let original = if memory >= self.app.imported_memories { memory.checked_sub(self.shifted)? } else { memory };
+        let mut parts = self.app.data.iter().filter(|d| d.0 == original);
         match builtin {
+            Builtin::PageSize => Some(int(1u32 << self.app.memories.get(original as usize)?.page)),
             Builtin::ActiveDataStart => Some(int(parts.map(|d| d.1).min().unwrap_or(0))),
             Builtin::ActiveDataLen => {
-                let first = self.facts.app.data.iter().filter(|d| d.0 == original).map(|d| d.1).min()?;
+                let first = self.app.data.iter().filter(|d| d.0 == original).map(|d| d.1).min()?;
                 let end = parts.by_ref().map(|d| d.1 + i64::try_from(d.2).unwrap_or(0)).max()?;
                 Some(int(end - first))
             }
@@ -122,13 +151,14 @@ impl Known for Site<'_> {
         }
     }
 
-    fn library(&self, call: &LibraryCall, args: &[Expr]) -> Option<ExprKind> {
-        let library = &self.facts.libraries[call.library as usize];
-        match self.facts.oracle.borrow_mut().ask(call.library, library, &call.function, args) {
+    /// What a library answers while compiling.
+    fn ask(&self, call: &LibraryCall, args: &[Expr]) -> Option<ExprKind> {
+        let library = &self.libraries[call.library as usize];
+        match self.oracle.borrow_mut().ask(call.library, library, &call.function, args) {
             Ok(value) => value,
             Err(e) => {
                 let span = args.first().map_or(Span::default(), |a| a.span);
-                self.facts.failures.borrow_mut().push((span, e.to_string()));
+                self.failures.borrow_mut().push((span, e.to_string()));
                 None
             }
         }

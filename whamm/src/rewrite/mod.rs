@@ -106,7 +106,10 @@ pub(crate) fn prints(program: &Program) -> bool {
         || program.probes.iter().any(|p| p.body.sites.iter().any(|s| s.report));
     let mut found = reports || program.probes.iter().any(|p| !p.matched.event.has_sites());
     each_expr(program, &mut |e| {
-        found |= matches!(e.kind, ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PutS | Builtin::PrintMap, _));
+        found |= matches!(
+            e.kind,
+            ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PutS | Builtin::PrintMap | Builtin::PrintMapCsv(_), _)
+        );
     });
     found
 }
@@ -149,7 +152,8 @@ fn outlet(app: &App<'_>, options: &Options) -> Outlet {
     match exported {
         _ if !through_wasi => Outlet::Kept,
         None => Outlet::Own,
-        Some(n) if app.memories.get(n as usize).copied().unwrap_or(false) => Outlet::Kept,
+        // Nothing is lent of a memory in which other threads may be at work, or whose first kilobyte may not be there.
+        Some(n) if app.memories.get(n as usize).is_none_or(|m| m.wide || m.shared || m.page != 16) => Outlet::Kept,
         Some(n) => Outlet::Lent(n),
     }
 }
@@ -163,10 +167,14 @@ pub fn rewrite(
     said: &mut Diagnostics,
 ) -> Result<Vec<u8>, Diagnostics> {
     let app = App::read(bytes)?;
-    if app.shared {
-        let message =
-            "the program has a shared memory: every thread would count for itself, and the report would tell of one of them";
-        return Err(Diagnostics::general(Kind::InvalidModule, message));
+    if app.memories.iter().any(|m| m.shared) {
+        let message = "the program shares a memory with threads: each counts for itself, and the report tells of the one that runs the entry";
+        said.push_help(
+            Kind::ProbeWarning,
+            None,
+            message,
+            "it is kept for the host, which calls `whamm:report` in each thread's instance",
+        );
     }
     let program = removal::without(program);
     let mut rewriter = Rewriter::new(&program, libraries, &app, options);

@@ -1,5 +1,6 @@
 //! The whole module: sections in their order, with what was added at their ends.
 
+use super::known::Nowhere;
 use super::rows::Source;
 use super::{Link, Rewriter, WASI, function, tally};
 use crate::check::CORE;
@@ -123,7 +124,8 @@ impl<'a> Rewriter<'a> {
     /// Code of ours outside of the program's functions.
     fn free_code(&mut self, locals: &mut Locals, types: &[Ty], write: &mut dyn FnMut(&mut Emitter<'_>)) -> Vec<u8> {
         let scope = Scope { globals: self.globals.clone(), ..Scope::default() };
-        let mut emitter = Emitter::new(&mut self.support, locals, &scope, &Nothing, self.program, self.libraries);
+        let known = Nowhere(&self.facts);
+        let mut emitter = Emitter::new(&mut self.support, locals, &scope, &known, self.program, self.libraries);
         emitter.enter(types);
         write(&mut emitter);
         std::mem::take(&mut emitter.out)

@@ -35,6 +35,7 @@
   (global $path_len (mut i32) (i32.const 0))
   (global $env (mut i32) (i32.const 0))
   (global $env_len (mut i32) (i32.const 0))
+  (global $within (mut i32) (i32.const 0))
 
   ;; Room that is never given back, full of zeros.
   (func $alloc (param $n i32) (result i32) (local $at i32) (local $more i32)
@@ -496,7 +497,9 @@
       (br $next)))
     (call $putc (i32.const 34)))
 
+  ;; Inside of maps the parts of tuples stand closer.
   (func $put_map (param $map i32) (local $a i32) (local $i i32) (local $n i32) (local $e i32)
+    (global.set $within (i32.add (global.get $within) (i32.const 1)))
     (if (global.get $json) (then (call $putc (i32.const 91))))
     (local.set $n (i32.load $own (local.get $map)))
     (if (local.get $n)
@@ -514,7 +517,22 @@
       (if (global.get $json) (then (call $putc (i32.const 93))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br $next)))
+    (global.set $within (i32.sub (global.get $within) (i32.const 1)))
     (if (global.get $json) (then (call $putc (i32.const 93)))))
+
+  ;; Rows of keys and values.
+  (func $put_map_csv (param $map i32) (local $a i32) (local $i i32) (local $e i32)
+    (if (i32.eqz (i32.load $own (local.get $map))) (then (return)))
+    (global.set $within (i32.const 1))
+    (local.set $a (call $map_sorted (local.get $map)))
+    (loop $next
+      (local.set $e (i32.load $own (i32.add (local.get $a) (i32.shl (local.get $i) (i32.const 2)))))
+      (call $put_value (i32.load $own offset=24 (local.get $map)) (local.get $e))
+      (call $put4 (i32.const 0x202c))
+      (call $put_value (i32.load $own offset=28 (local.get $map)) (i32.add (local.get $e) (i32.shl (i32.load $own offset=16 (local.get $map)) (i32.const 3))))
+      (call $putc (i32.const 10))
+      (br_if $next (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (i32.load $own (local.get $map)))))
+    (global.set $within (i32.const 0)))
 
   ;; The value at an address, by its descriptor.
   (func $put_value (param $d i32) (param $p i32) (local $c i32) (local $comma i32)
@@ -526,7 +544,8 @@
         (call $putc (select (i32.const 93) (i32.const 41) (global.get $json)))
         (local.set $comma (i32.const 1))
         (br $next)))
-      (if (local.get $comma) (then (call $putc (i32.const 44))))
+      (if (local.get $comma) (then
+        (if (i32.or (global.get $json) (global.get $within)) (then (call $putc (i32.const 44))) (else (call $put4 (i32.const 0x203b))))))
       (local.set $comma (i32.const 1))
       (if (i32.eq (local.get $c) (i32.const 40)) (then
         (call $putc (select (i32.const 91) (i32.const 40) (global.get $json)))
@@ -832,5 +851,5 @@
   (export "put_map" (func $put_map)) (export "rows" (func $rows)) (export "records" (func $records)) (export "write_kept" (func $write_kept))
   (export "kept_report" (func $kept_report)) (export "write_own" (func $write_own)) (export "write_lent" (func $write_lent)) (export "open_own" (func $open_own))
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
-  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
+  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
   (export "env_or" (func $env_or)) (export "join" (func $join)))

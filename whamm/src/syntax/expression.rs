@@ -10,6 +10,18 @@ use crate::types::Ty;
 /// Words that are no names.
 const RESERVED: [&str; 5] = ["return", "if", "while", "else", "map"];
 
+/// Operands that one of `&&` and `||` joins, from the left: both are associative, so a long row becomes a flat tree.
+fn balanced(op: BinOp, mut operands: Vec<Expr>) -> Expr {
+    let right = operands.split_off(operands.len().div_ceil(2));
+    let left = if operands.len() == 1 { operands.remove(0) } else { balanced(op, operands) };
+    if right.is_empty() {
+        return left;
+    }
+    let right = balanced(op, right);
+    let span = left.span.to(right.span);
+    Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span }
+}
+
 impl Cursor<'_> {
     pub(super) fn name(&mut self, what: &str) -> Read<Name> {
         let word = self.word();
@@ -59,23 +71,38 @@ impl Cursor<'_> {
         let mut left = self.operand()?;
         let mut logic: Option<BinOp> = None;
         let mut links = 0;
+        // What is joined by the same `&&` or `||` in a row.
+        let mut run: Vec<Expr> = Vec::new();
         while let Some((symbol, op, level)) = self.operator().filter(|o| o.2 > least) {
             let start = self.at;
             self.at += symbol.len();
             let mark = self.span(start);
-            links += 1;
+            links += u32::from(!op.is_logic());
             if links > DEEPEST {
                 return self.fail_help(mark, "this chain of operators is too long", format!("at most {DEEPEST}; use variables"));
             }
-            if op.is_logic() && logic.replace(op).is_some_and(|before| before != op) && !self.trying {
+            let before = logic.filter(|_| op.is_logic());
+            if op.is_logic() {
+                logic = Some(op);
+            }
+            if before.is_some_and(|before| before != op) && !self.trying {
                 let help = "both bind alike, so the left pair is taken first: write parentheses to say so";
                 self.said.push_help(Kind::TypeCheckWarning, Some(mark), "`&&` and `||` are mixed without parentheses", help);
             }
             let right = self.nested(|this| this.binary(level))?;
+            if op.is_logic() {
+                if let Some(before) = before.filter(|before| *before != op) {
+                    run.push(left);
+                    left = balanced(before, std::mem::take(&mut run));
+                }
+                run.push(std::mem::replace(&mut left, right));
+                continue;
+            }
             let span = left.span.to(right.span);
             left = Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span };
         }
-        Ok(left)
+        run.push(left);
+        Ok(balanced(logic.unwrap_or(BinOp::And), run))
     }
 
     /// One operand with its prefixes and casts; a cast binds more tightly than a prefix.

@@ -40,12 +40,12 @@ impl<'a> Walker<'_, 'a> {
             Bound::MemoryBytes => {
                 let memory = self.r.remap.memory(access(&self.ops[i])?.memory);
                 let local = self.locals.take(ValType::I64);
-                let wide = self.r.app.memories.get(access(&self.ops[i])?.memory as usize).copied().unwrap_or(false);
+                let found = *self.r.app.memories.get(access(&self.ops[i])?.memory as usize)?;
                 self.put().memory_size(memory);
-                if !wide {
+                if !found.wide {
                     self.put().i64_extend_i32_u();
                 }
-                self.put().i64_const(16).i64_shl().local_set(local);
+                self.put().i64_const(found.page.into()).i64_shl().local_set(local);
                 Some(Storage::Locals(local))
             }
             Bound::TableSize => {
