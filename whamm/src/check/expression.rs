@@ -98,7 +98,7 @@ impl Checker<'_> {
             {
                 let value = ty.wrap(n);
                 let message = format!("{n} is {value} as a {ty}");
-                self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write {value}, or `{:#x}`", value));
+                self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write {value}, or `{value:#x}`"));
                 return Some((ExprKind::Int(value), ty.clone()));
             }
             let (low, high) = ty.range()?;
