@@ -27,6 +27,7 @@ pub(crate) use wasm_aot::{Act, act};
 use crate::corpus::{Corpus, CorpusError};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
+use crate::selection::Selection;
 use peer::{Peer, Subject};
 use program::Kind;
 use std::collections::BTreeMap;
@@ -63,12 +64,15 @@ const RATIOS: [(&str, Peer, Figure, bool, &str); 9] = [
 ];
 
 pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Report, Box<dyn Error>> {
+    let candidates = program::candidates();
+    let beginnings = [program::hello().name(), large::NAME];
+    let selection = Selection::new(only, candidates.iter().map(program::Candidate::name).chain(beginnings))?;
+    let wanted = |name: &str| selection.holds(name);
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, peers)?;
     let mut report = Report::new("engine");
     let mut all = Vec::new();
-    let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
-    for candidate in program::candidates() {
+    for candidate in candidates {
         if wanted(candidate.name()) {
             all.push(Series::new(candidate.kind, candidate.subject(&corpus, &tools)?));
         }

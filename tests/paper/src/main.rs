@@ -16,6 +16,7 @@ mod policies;
 mod probes;
 mod report;
 mod sample;
+mod selection;
 mod storms;
 mod table1;
 mod table2;

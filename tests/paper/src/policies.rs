@@ -15,6 +15,7 @@
 
 use crate::corpus::{self, Build, Corpus, PROGRAMS, Program};
 use crate::report::{Report, Row};
+use crate::selection::Selection;
 use profiler::simulation::{self, Event, Outcome, RECORD};
 use profiler::{Clock, Costs, Policy, Ticks};
 use std::error::Error;
@@ -24,14 +25,15 @@ use std::process::Command;
 const POLICIES: [&str; 2] = ["adaptive", "paper"];
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
+    // Who forks has a trace for each child.
+    let programs = || PROGRAMS.iter().filter(|program| program.name != "workers");
+    let selection = Selection::new(only, programs().map(|program| program.name))?;
     let corpus = Corpus::prepare()?;
     let tracer = corpus.compile("tracer.c", include_str!("../corpus/tracer.c"), "gcc", &["-shared", "-fPIC", "-pthread"])?;
     let events: u64 = if quick { 8 << 20 } else { 64 << 20 };
     let mut report = Report::new("policies");
     let mut all: Vec<Errors> = POLICIES.iter().map(|_| Errors::default()).collect();
-    // Who forks has a trace for each child.
-    let programs = PROGRAMS.iter().filter(|program| program.name != "workers");
-    for program in programs.filter(|program| only.is_empty() || only.iter().any(|name| name == program.name)) {
+    for program in programs().filter(|program| selection.holds(program.name)) {
         let trace = trace(&corpus, program, &tracer, events)?;
         for (policy, all) in POLICIES.iter().zip(&mut all) {
             let mut errors = Errors::default();

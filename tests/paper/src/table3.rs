@@ -16,6 +16,7 @@
 use crate::corpus::{self, Build, Corpus, CorpusError, PROGRAMS, Program};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
+use crate::selection::Selection;
 use profiler::Profile;
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -85,10 +86,10 @@ struct Facts {
 }
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
+    let selection = Selection::new(only, PROGRAMS.iter().map(|program| program.name))?;
+    let programs: Vec<&'static Program> = PROGRAMS.iter().filter(|program| selection.holds(program.name)).collect();
     let corpus = Corpus::prepare()?;
     let library = corpus::library()?;
-    let programs: Vec<&'static Program> =
-        PROGRAMS.iter().filter(|program| only.is_empty() || only.iter().any(|name| name == program.name)).collect();
     let mut runs = vec![Run::Base, Run::Floor, Run::Latent, Run::Profiled];
     if corpus.clang {
         runs.extend([Run::ClangBase, Run::ClangProfiled]);

@@ -8,6 +8,9 @@ use wasm_encoder::{
     MemArg, MemArgTarget, MemorySection, MemoryType, Module, TypeSection, ValType,
 };
 
+/// What it is called.
+pub(super) const NAME: &str = "large";
+
 /// Bytes of code, and of data.
 const CODE: usize = 9_500_000;
 const DATA: usize = 500_000;

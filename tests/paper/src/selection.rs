@@ -1,0 +1,90 @@
+//! Which programs an experiment is to run: all, or those that were named. A name that none has is an error, not an experiment without rows.
+
+/// The programs that were asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection<'a>(&'a [String]);
+
+/// A name that no program of the experiment has.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no program is called {name}: {remedy}")]
+pub(crate) struct Unknown {
+    name: String,
+    remedy: String,
+}
+
+impl<'a> Selection<'a> {
+    /// Those `names`, each of which is `known`; all, if there are no names.
+    pub(crate) fn new<'k>(names: &'a [String], known: impl IntoIterator<Item = &'k str>) -> Result<Self, Unknown> {
+        let known: Vec<&str> = known.into_iter().collect();
+        match names.iter().find(|name| !known.contains(&name.as_str())) {
+            None => Ok(Self(names)),
+            Some(name) => Err(Unknown { name: name.clone(), remedy: remedy(name, &known) }),
+        }
+    }
+
+    pub(crate) fn holds(self, program: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|name| name == program)
+    }
+}
+
+/// The names that may have been meant, or all.
+fn remedy(name: &str, known: &[&str]) -> String {
+    let lower = name.to_lowercase();
+    let is_near =
+        |known: &&&str| known.contains(&lower) || lower.contains(**known) || distance(&lower, known) <= 1 + lower.len() / 4;
+    let near: Vec<&str> = known.iter().filter(is_near).copied().collect();
+    match near.is_empty() {
+        true => format!("there are {}", known.join(", ")),
+        false => format!("perhaps {}", near.join(" or ")),
+    }
+}
+
+/// How many letters have to be put in, left out or changed to make one of the other.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.bytes().enumerate() {
+            let changed = corner + usize::from(a != b);
+            corner = row[j + 1];
+            row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KNOWN: [&str; 4] = ["lz4", "zstd", "quicksort", "quickjs"];
+
+    fn select(names: &[&str]) -> Result<Vec<&'static str>, String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let selection = Selection::new(&names, KNOWN).map_err(|error| error.to_string())?;
+        Ok(KNOWN.into_iter().filter(|program| selection.holds(program)).collect())
+    }
+
+    #[test]
+    fn who_names_nothing_gets_everything() {
+        assert_eq!(select(&[]), Ok(KNOWN.to_vec()));
+        assert_eq!(select(&["zstd", "lz4"]), Ok(vec!["lz4", "zstd"]));
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_an_error_that_tells_what_is() {
+        assert_eq!(select(&["lz4", "lz5"]), Err("no program is called lz5: perhaps lz4".into()));
+        assert_eq!(select(&["Quick"]), Err("no program is called Quick: perhaps quicksort or quickjs".into()));
+        assert_eq!(select(&["doom"]), Err("no program is called doom: there are lz4, zstd, quicksort, quickjs".into()));
+        assert!(select(&[""]).is_err());
+    }
+
+    #[test]
+    fn distances_count_letters() {
+        for (from, to, letters) in
+            [("", "abc", 3), ("abc", "abc", 0), ("abc", "axc", 1), ("zstd", "zst", 1), ("kitten", "sitting", 3)]
+        {
+            assert_eq!((distance(from, to), distance(to, from)), (letters, letters), "{from} {to}");
+        }
+    }
+}
