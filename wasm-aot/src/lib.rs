@@ -54,6 +54,7 @@ mod features;
 mod flow;
 pub mod inspection;
 mod module;
+pub mod monitor;
 mod offsets;
 mod registry;
 mod runtime;

@@ -1,9 +1,13 @@
 //! The command, from its arguments to its exit code.
 
+#[path = "command/place.rs"]
+mod place;
+
+use place::{Place, errors};
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -17,66 +21,6 @@ const HELLO: &str = r#"(module
     (data (i32.const 0) "\10\00\00\00\06\00\00\00")
     (func (export "_start") (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 32))) (call $exit (i32.const 7))))"#;
 const FOREVER: &str = "(module $spin (func $turn (loop $l (br $l))) (func (export \"_start\") (call $turn)))";
-
-/// A folder with the command's cache and files of a test, gone when the test is over.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
-        let path = self.0.join(name);
-        fs::write(&path, contents).expect("a file");
-        path.display().to_string()
-    }
-
-    fn cache(&self) -> PathBuf {
-        self.0.join("cache/fastinst/wasm-aot")
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
-        command.env("XDG_CACHE_HOME", self.0.join("cache")).stdin(Stdio::null()).current_dir(&self.0);
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        self.command().args(args).output().expect("the command starts")
-    }
-
-    /// What it printed, if it went well.
-    fn good(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "{args:?}: {}", errors(&output));
-        String::from_utf8(output.stdout).expect("text")
-    }
-
-    /// What it complained of in one line, and its exit code.
-    fn bad(&self, args: &[&str]) -> (String, i32) {
-        let output = self.run(args);
-        let text = errors(&output);
-        assert!(text.starts_with("wasm-aot: ") && text.lines().count() == 1, "{args:?}: one line: {text}");
-        (text, output.status.code().expect("it exits"))
-    }
-
-    fn start(&self, args: &[&str]) -> Child {
-        self.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn errors(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 #[test]
 fn functions_are_invoked_with_numbers_of_every_type() {

@@ -6,6 +6,7 @@
 mod compile;
 mod inspect;
 mod manual;
+mod monitors;
 mod run;
 mod signal;
 mod verify;
@@ -31,7 +32,8 @@ const EXAMPLES: &str = "Examples:
   wasm-aot compile app.wasm -o app.aot            compile once …
   wasm-aot run app.aot                            … and start in a millisecond
   wasm-aot inspect --disas main app.aot           machine code beside Wasm
-  wasm-aot run --invoke add math.wat 1 2          call one function";
+  wasm-aot run --invoke add math.wat 1 2          call one function
+  wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -45,6 +47,8 @@ enum Command {
     Verify(verify::Verify),
     /// Run scripts of the specification
     Wast(wast::Wast),
+    /// List the monitors that observe programs
+    Monitors(monitors::Monitors),
     /// Print a manual page, or completions for a shell
     Manual(::manual::Manual),
 }
@@ -94,8 +98,14 @@ enum Spec {
 
 impl Making {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+        self.engine_that_counts(false)
+    }
+
+    /// An engine whose code may count.
+    pub(crate) fn engine_that_counts(&self, counts: bool) -> Result<Engine, Failure> {
         let mut config = Config::new();
         config
+            .counts(counts)
             .optimize(match self.opt {
                 Opt::None => Optimize::None,
                 Opt::Speed => Optimize::Speed,
@@ -192,6 +202,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),
         Command::Wast(wast) => wast.run(),
+        Command::Monitors(monitors) => monitors.run(),
         Command::Manual(manual) => manual::run(&manual),
     };
     match done {

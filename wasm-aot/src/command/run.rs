@@ -1,5 +1,6 @@
 //! `wasm-aot run`
 
+use super::monitors::Monitoring;
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
@@ -39,6 +40,8 @@ pub(crate) struct Run {
     #[arg(long)]
     no_cache: bool,
     #[command(flatten)]
+    monitoring: Monitoring,
+    #[command(flatten)]
     making: Making,
     /// The program
     module: PathBuf,
@@ -50,7 +53,8 @@ pub(crate) struct Run {
 impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::signal::watch();
-        let engine = self.making.engine()?;
+        let observation = self.monitoring.begin()?;
+        let engine = self.making.engine_that_counts(observation.counts())?;
         let module = self.load(&engine, &self.module)?;
         let interruption = Interruption::new().map_err(Failure::new)?;
         let mut store = Store::new(&engine, self.world(interruption.clone())?);
@@ -75,7 +79,9 @@ impl Run {
             };
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
-        self.execute(&engine, &mut store, &module)
+        let done = self.execute(&engine, &mut store, &module);
+        observation.end(&mut store, &module);
+        done
     }
 
     fn execute(&self, engine: &Engine, store: &mut Store<WasiCtx>, module: &Module) -> Result<(), Failure> {

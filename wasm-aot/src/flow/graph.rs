@@ -41,6 +41,21 @@ pub(crate) enum Way {
     Catch(u32),
 }
 
+impl Way {
+    /// What kind of way it is, in a word.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Entry => "call",
+            Self::Next => "next",
+            Self::Taken => "branch",
+            Self::Case(_) => "case",
+            Self::Exit => "return",
+            Self::Thrown => "throw",
+            Self::Catch(_) => "catch",
+        }
+    }
+}
+
 /// A way from block to block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {

@@ -11,6 +11,6 @@ mod graph;
 mod places;
 mod solution;
 
-pub(crate) use graph::{Graph, Way, Ways};
+pub(crate) use graph::{Edge, Graph, Way, Ways};
 pub(crate) use places::Places;
 pub(crate) use solution::{Departures, Flow, solve};

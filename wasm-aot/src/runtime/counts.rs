@@ -1,11 +1,16 @@
 //! How often everything of a module was executed, by all its instances in a store.
 
 use super::module::{Module, ModuleInner};
+use super::source::Sources;
+use super::spelling;
 use super::store::AsContextMut;
 use crate::flow::{self, Flow, Graph, Way, Ways};
+use crate::module::Space;
 use crate::trap::Access;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use wasmparser::{BinaryReader, FunctionBody, Operator};
 
@@ -18,12 +23,12 @@ pub struct Counts {
 }
 
 /// The counts of one function.
-#[derive(Debug)]
 pub struct FunctionCounts<'a> {
     module: &'a ModuleInner,
     index: u32,
     graph: &'a Graph,
     flow: &'a Flow,
+    sources: Rc<RefCell<Sources<'a>>>,
 }
 
 /// An instruction, and how often it was executed.
@@ -33,8 +38,17 @@ pub struct InstructionCount<'a> {
     pub offset: u32,
     /// What it is.
     pub operator: Operator<'a>,
+    /// What it is called.
+    pub mnemonic: &'static str,
     /// How often it was begun.
     pub count: u64,
+}
+
+impl InstructionCount<'_> {
+    /// As the text format spells it, with the immediates that one line has room for.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.mnemonic, spelling::immediates(&self.operator))
+    }
 }
 
 /// A branch, and how often each of its ways was gone.
@@ -44,9 +58,47 @@ pub struct BranchCount<'a> {
     pub offset: u32,
     /// What it is.
     pub operator: Operator<'a>,
+    /// What it is called.
+    pub mnemonic: &'static str,
     /// Of a condition: how often it was false, how often it was true. Of a table: the entries in order, the default last; of a table of more than a
     /// thousand entries, the labels in order.
     pub ways: Vec<u64>,
+}
+
+impl BranchCount<'_> {
+    /// How often it was executed.
+    pub fn count(&self) -> u64 {
+        self.ways.iter().sum()
+    }
+
+    /// As the text format spells it, with the immediates that one line has room for.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.mnemonic, spelling::immediates(&self.operator))
+    }
+}
+
+/// A loop, and how often it was entered and repeated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopCount {
+    /// Where it is, from the beginning of the function's body.
+    pub offset: u32,
+    /// How often control came to its beginning.
+    pub iterations: u64,
+    /// How often it came from outside.
+    pub entries: u64,
+}
+
+/// A way from one block to another, and how often it was gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EdgeCount {
+    /// Where the block begins that it leaves, from the beginning of the function's body; none if it comes from outside.
+    pub from: Option<u32>,
+    /// Where the block begins that it leads to; none if it leads outside.
+    pub to: Option<u32>,
+    /// What kind of way it is.
+    pub way: &'static str,
+    /// How often it was gone.
+    pub count: u64,
 }
 
 /// A row of instructions that are executed together, and how often.
@@ -126,12 +178,32 @@ impl Counts {
     /// Each function that the module defines.
     pub fn functions(&self) -> impl Iterator<Item = FunctionCounts<'_>> {
         let imported = self.module.info.imported.functions;
+        let sources = Rc::new(RefCell::new(Sources::default()));
         self.functions.iter().enumerate().map(move |(defined, (graph, flow))| FunctionCounts {
             module: &self.module,
             index: imported + defined as u32,
             graph,
             flow,
+            sources: Rc::clone(&sources),
         })
+    }
+
+    /// The name of a global that is imported or exported.
+    pub(crate) fn global_name(&self, index: u32) -> String {
+        let info = &self.module.info;
+        let import = info.imports.iter().find(|import| import.space == Space::Global && import.index == index);
+        let export = info.exports.iter().find(|export| export.space == Space::Global && export.index == index);
+        match (import, export) {
+            (Some(import), _) => format!("{}.{}", import.module, import.name),
+            (None, Some(export)) => export.name.clone(),
+            (None, None) => String::new(),
+        }
+    }
+}
+
+impl std::fmt::Debug for FunctionCounts<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FunctionCounts").field("index", &self.index).finish_non_exhaustive()
     }
 }
 
@@ -149,6 +221,43 @@ impl<'a> FunctionCounts<'a> {
     /// How often it was called.
     pub fn calls(&self) -> u64 {
         self.edge(0, Way::Entry)
+    }
+
+    /// Its name as people read it, or its number.
+    pub fn label(&self) -> String {
+        self.name().map_or_else(|| format!("function {}", self.index), crate::error::demangled)
+    }
+
+    /// File and line of the instruction at `offset`, if the module tells them.
+    pub fn source(&self, offset: u32) -> Option<String> {
+        let (file, line) = self.sources.borrow_mut().line(self.module, self.range().start + offset)?;
+        Some(format!("{file}:{line}"))
+    }
+
+    /// Every loop, in order.
+    pub fn loops(&self) -> Vec<LoopCount> {
+        let start = self.range().start;
+        let each = |instruction: InstructionCount<'_>| {
+            matches!(instruction.operator, Operator::Loop { .. }).then(|| LoopCount {
+                offset: instruction.offset,
+                iterations: instruction.count,
+                entries: self.edge(instruction.offset + start, Way::Next),
+            })
+        };
+        self.instructions().into_iter().filter_map(each).collect()
+    }
+
+    /// Every edge between blocks, in the order of the code.
+    pub fn edges(&self) -> Vec<EdgeCount> {
+        let start = self.range().start;
+        let place = |block: u32| (block != 0).then(|| self.graph.blocks[block as usize].start - start);
+        let each = |(edge, count): (&flow::Edge, &u64)| EdgeCount {
+            from: place(edge.from),
+            to: place(edge.to),
+            way: edge.way.name(),
+            count: *count,
+        };
+        self.graph.edges.iter().zip(&self.flow.edges).map(each).collect()
     }
 
     fn range(&self) -> Range<u32> {
@@ -178,7 +287,8 @@ impl<'a> FunctionCounts<'a> {
                 Some(block) if at < self.graph.blocks[block].end => self.flow.executed(self.graph, block, at),
                 _ => 0,
             };
-            instructions.push(InstructionCount { offset: at - range.start, operator, count });
+            let mnemonic = spelling::mnemonic(&self.module.bytes[at as usize..]);
+            instructions.push(InstructionCount { offset: at - range.start, operator, mnemonic, count });
             if reader.eof() {
                 break;
             }
@@ -216,7 +326,7 @@ impl<'a> FunctionCounts<'a> {
         };
         let each = |instruction: InstructionCount<'a>| {
             let ways = ways(&instruction)?;
-            Some(BranchCount { offset: instruction.offset, operator: instruction.operator, ways })
+            Some(BranchCount { offset: instruction.offset, operator: instruction.operator, mnemonic: instruction.mnemonic, ways })
         };
         self.instructions().into_iter().filter_map(each).collect()
     }

@@ -19,6 +19,7 @@ mod linker;
 mod module;
 mod signals;
 mod source;
+mod spelling;
 mod stack;
 mod store;
 mod throw;
@@ -27,7 +28,7 @@ mod value;
 mod wait;
 
 pub(crate) use code::{Code, Tables};
-pub use counts::{BlockCount, BranchCount, Counts, FunctionCounts, InstructionCount};
+pub use counts::{BlockCount, BranchCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
 pub use function::{Caller, Func};
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};

@@ -1,0 +1,127 @@
+//! `wasm-aot monitors`, and what `run --monitor` adds to a run.
+
+use super::{Failure, print};
+use clap::Args;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+use wasm_aot::monitor::{Choices, KINDS, Report};
+use wasm_aot::wasi::WasiCtx;
+use wasm_aot::{Module, Store};
+
+/// List the monitors that `run --monitor` knows, with their options
+#[derive(Debug, Args)]
+pub(crate) struct Monitors {
+    /// Print it as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Monitors {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.json {
+            let options = |options: &[(&str, &str)]| {
+                options.iter().map(|(name, about)| serde_json::json!({"name": name, "about": about})).collect::<Vec<_>>()
+            };
+            let kinds = KINDS
+                .iter()
+                .map(|kind| serde_json::json!({"name": kind.name, "about": kind.about, "options": options(kind.options)}));
+            return print(serde_json::Value::from(kinds.collect::<Vec<_>>()).to_string() + "\n");
+        }
+        let mut out = String::new();
+        for kind in KINDS {
+            let _ = writeln!(out, "{:<14}{}", kind.name, kind.about);
+            for (name, about) in kind.options {
+                let _ = writeln!(out, "{:<14}  {name:<12}{about}", "");
+            }
+        }
+        out.push_str("\nEvery monitor: function=GLOB looks at some functions only, top=N shows so many rows (top=all: all).\n");
+        print(out)
+    }
+}
+
+/// What is observed during a run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Monitoring {
+    /// Observe the program: NAME[,OPTION[=VALUE]]…, see `wasm-aot monitors`; may be given several times
+    #[arg(long, value_name = "MONITOR")]
+    monitor: Vec<String>,
+    /// Where reports go, instead of stderr; %p is the process's number
+    #[arg(long, value_name = "FILE")]
+    report: Option<String>,
+    /// Reports for programs: an object with one report for each monitor
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Reports for programs: rows of values separated by commas
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Where reports go, made ready before the program runs.
+#[derive(Debug)]
+pub(crate) struct Observation {
+    choices: Choices,
+    format: Format,
+    file: Option<(PathBuf, File)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Format {
+    Text,
+    Json,
+    Csv,
+}
+
+impl Monitoring {
+    /// Checks what was asked for.
+    pub(crate) fn begin(&self) -> Result<Observation, Failure> {
+        let choices = Choices::new(self.monitor.iter().map(String::as_str));
+        let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        if choices.is_empty() && (self.report.is_some() || self.json || self.csv) {
+            return Err(Failure::usage("--report, --json and --csv belong to --monitor: nothing is observed without one"));
+        }
+        let format = match (self.json, self.csv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Csv,
+            _ => Format::Text,
+        };
+        let path = self.report.as_ref().map(|path| PathBuf::from(path.replace("%p", &std::process::id().to_string())));
+        let file = path.map(|path| match File::create(&path) {
+            Ok(file) => Ok((path, file)),
+            Err(error) => Err(Failure::new(format!("--report {}: {error}", path.display()))),
+        });
+        Ok(Observation { choices, format, file: file.transpose()? })
+    }
+}
+
+impl Observation {
+    /// Whether counts are needed.
+    pub(crate) fn counts(&self) -> bool {
+        !self.choices.is_empty()
+    }
+
+    /// Writes what was observed. A report that cannot be written does not change how the program ended.
+    pub(crate) fn end(self, store: &mut Store<WasiCtx>, module: &Module) {
+        let reports: Vec<Report> = self.choices.iter().filter_map(|choice| choice.report(&mut *store, module)).collect();
+        if reports.is_empty() {
+            return;
+        }
+        let text = match self.format {
+            Format::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
+            Format::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
+            Format::Json => {
+                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
+                serde_json::Value::Object(reports.collect()).to_string() + "\n"
+            }
+        };
+        match self.file {
+            Some((path, mut file)) => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    super::complain(format!("--report {}: {error}", path.display()));
+                }
+            }
+            None => drop(std::io::stderr().write_all(text.as_bytes())),
+        }
+    }
+}

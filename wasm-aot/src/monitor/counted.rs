@@ -1,0 +1,243 @@
+//! Monitors that say how often something was executed.
+
+use super::{Cell, Choice, Report};
+use crate::runtime::{Counts, FunctionCounts, InstructionCount};
+use std::collections::BTreeMap;
+use wasmparser::Operator;
+
+/// The functions that a monitor looks at.
+fn functions<'a>(choice: &Choice, counts: &'a Counts) -> Vec<FunctionCounts<'a>> {
+    counts.functions().filter(|function| choice.wants(&function.label())).collect()
+}
+
+fn place(offset: u32) -> Cell {
+    format!("+{offset}").into()
+}
+
+pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("hotness", &["count", "share", "reach", "function", "pc", "instruction", "source"]);
+    let functions = functions(choice, counts);
+    let mut each: Vec<(usize, InstructionCount<'_>)> = Vec::new();
+    for (i, function) in functions.iter().enumerate() {
+        each.extend(function.instructions().into_iter().map(|instruction| (i, instruction)));
+    }
+    let total: u64 = each.iter().map(|(_, instruction)| instruction.count).sum();
+    let all = each.len();
+    if !choice.has("code") {
+        each.retain(|(_, instruction)| instruction.count > 0);
+        each.sort_by_key(|(function, instruction)| (std::cmp::Reverse(instruction.count), *function, instruction.offset));
+    }
+    let executed = each.iter().filter(|(_, instruction)| instruction.count > 0).count();
+    let mut reached = 0;
+    for (function, instruction) in each {
+        let (function, count) = (&functions[function], instruction.count);
+        reached += count;
+        report.row([
+            count.into(),
+            Cell::share(count, total),
+            Cell::share(reached, total),
+            function.label().into(),
+            place(instruction.offset),
+            instruction.text().into(),
+            function.source(instruction.offset).unwrap_or_default().into(),
+        ]);
+    }
+    report.notes.push(format!("{total} executions of {executed} instructions, of {all}"));
+    report
+}
+
+pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("branches", &["function", "pc", "instruction", "ways", "taken", "source"]);
+    let mut total = 0;
+    for function in functions(choice, counts) {
+        for branch in function.branches() {
+            let count = branch.count();
+            total += count;
+            if count == 0 && !choice.has("zero") {
+                continue;
+            }
+            // Of a condition: where it was true. Of a table: all that did not fall to the default.
+            let taken = match branch.operator {
+                Operator::BrTable { .. } => count - branch.ways.last().copied().unwrap_or_default(),
+                _ => branch.ways[1],
+            };
+            report.row([
+                function.label().into(),
+                place(branch.offset),
+                branch.text().into(),
+                Cell::Counts(branch.ways),
+                Cell::share(taken, count),
+                function.source(branch.offset).unwrap_or_default().into(),
+            ]);
+        }
+    }
+    report.rows.sort_by_key(|row| std::cmp::Reverse(row[3].sum()));
+    report.notes.push(format!("{total} branches"));
+    report
+}
+
+pub(super) fn loops(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("loops", &["function", "pc", "iterations", "entries", "mean", "source"]);
+    for function in functions(choice, counts) {
+        for header in function.loops() {
+            if header.iterations == 0 && !choice.has("zero") {
+                continue;
+            }
+            let mean = if header.entries == 0 { 0.0 } else { header.iterations as f64 / header.entries as f64 };
+            report.row([
+                function.label().into(),
+                place(header.offset),
+                header.iterations.into(),
+                header.entries.into(),
+                format!("{mean:.1}").into(),
+                function.source(header.offset).unwrap_or_default().into(),
+            ]);
+        }
+    }
+    report.rows.sort_by_key(|row| std::cmp::Reverse(row[2].sum()));
+    report
+}
+
+pub(super) fn blocks(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("blocks", &["function", "from", "to", "count", "source"]);
+    for function in functions(choice, counts) {
+        for block in function.blocks() {
+            if block.count > 0 || choice.has("zero") {
+                report.row([
+                    function.label().into(),
+                    place(block.range.start),
+                    place(block.range.end),
+                    block.count.into(),
+                    function.source(block.range.start).unwrap_or_default().into(),
+                ]);
+            }
+        }
+    }
+    report.rows.sort_by_key(|row| std::cmp::Reverse(row[3].sum()));
+    report
+}
+
+pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("control-flow", &["function", "from", "to", "count", "way"]);
+    for function in functions(choice, counts) {
+        for edge in function.edges() {
+            if edge.count > 0 {
+                let end =
+                    |place: Option<u32>, outside: &str| place.map_or_else(|| outside.to_owned(), |offset| format!("+{offset}"));
+                report.row([
+                    function.label().into(),
+                    end(edge.from, "caller").into(),
+                    end(edge.to, if edge.way == "throw" { "handler" } else { "caller" }).into(),
+                    edge.count.into(),
+                    edge.way.into(),
+                ]);
+            }
+        }
+    }
+    report
+}
+
+pub(super) fn icount(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("icount", &["function", "calls", "static", "dynamic", "share"]);
+    let mut each = Vec::new();
+    for function in functions(choice, counts) {
+        let instructions = function.instructions();
+        let dynamic: u64 = instructions.iter().map(|instruction| instruction.count).sum();
+        each.push((dynamic, instructions.len(), function.calls(), function.label()));
+    }
+    let total: u64 = each.iter().map(|(dynamic, ..)| dynamic).sum();
+    let all: usize = each.iter().map(|(_, len, ..)| len).sum();
+    each.retain(|(dynamic, ..)| *dynamic > 0);
+    each.sort_by_key(|(dynamic, ..)| std::cmp::Reverse(*dynamic));
+    for (dynamic, len, calls, label) in each {
+        report.row([label.into(), calls.into(), len.into(), dynamic.into(), Cell::share(dynamic, total)]);
+    }
+    report.notes.push(format!("static {all}  dynamic {total}"));
+    report
+}
+
+pub(super) fn opcodes(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("opcodes", &["instruction", "static", "dynamic", "share"]);
+    let mut kinds: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for function in functions(choice, counts) {
+        for instruction in function.instructions() {
+            let kind = kinds.entry(instruction.mnemonic).or_default();
+            kind.0 += 1;
+            kind.1 += instruction.count;
+        }
+    }
+    let total: u64 = kinds.values().map(|(_, count)| count).sum();
+    let mut kinds: Vec<_> = kinds.into_iter().collect();
+    kinds.sort_by_key(|(name, (_, count))| (std::cmp::Reverse(*count), *name));
+    for (name, (places, count)) in kinds {
+        report.row([name.into(), places.into(), count.into(), Cell::share(count, total)]);
+    }
+    report.notes.push(format!("{total} instructions"));
+    report
+}
+
+pub(super) fn globals(choice: &Choice, counts: &Counts) -> Report {
+    let mut report = Report::new("globals", &["global", "name", "reads", "writes"]);
+    let mut globals: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
+    for function in functions(choice, counts) {
+        for instruction in function.instructions() {
+            match instruction.operator {
+                Operator::GlobalGet { global_index } => globals.entry(global_index).or_default().0 += instruction.count,
+                Operator::GlobalSet { global_index } => globals.entry(global_index).or_default().1 += instruction.count,
+                _ => {}
+            }
+        }
+    }
+    for (index, (reads, writes)) in globals {
+        report.row([index.into(), counts.global_name(index).into(), reads.into(), writes.into()]);
+    }
+    report
+}
+
+pub(super) fn coverage(choice: &Choice, counts: &Counts) -> Report {
+    let columns: &[&str] = match choice.has("missed") {
+        true => &["function", "from", "to", "instructions", "source"],
+        false => &["function", "instructions", "covered", "share", "blocks", "reached", "of blocks"],
+    };
+    let mut report = Report::new("coverage", columns);
+    let mut sums = [0; 4];
+    for function in functions(choice, counts) {
+        let (instructions, blocks) = (function.instructions(), function.blocks());
+        let covered = instructions.iter().filter(|instruction| instruction.count > 0).count();
+        let reached = blocks.iter().filter(|block| block.count > 0).count();
+        let own = [covered, instructions.len(), reached, blocks.len()];
+        sums.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        if choice.has("missed") {
+            missed(&mut report, &function, &instructions);
+        } else {
+            let share = |part: usize, whole: usize| Cell::share(part as u64, whole as u64);
+            report.row([
+                function.label().into(),
+                instructions.len().into(),
+                covered.into(),
+                share(covered, instructions.len()),
+                blocks.len().into(),
+                reached.into(),
+                share(reached, blocks.len()),
+            ]);
+        }
+    }
+    let percent = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
+    let [covered, all, reached, blocks] = sums;
+    report.notes.push(format!("instructions: {covered} of {all} ({:.1}%)", percent(covered, all)));
+    report.notes.push(format!("blocks: {reached} of {blocks} ({:.1}%)", percent(reached, blocks)));
+    report
+}
+
+/// Where what was not executed begins and ends.
+fn missed(report: &mut Report, function: &FunctionCounts<'_>, instructions: &[InstructionCount<'_>]) {
+    for gap in instructions.chunk_by(|a, b| (a.count > 0) == (b.count > 0)).filter(|gap| gap[0].count == 0) {
+        report.row([
+            function.label().into(),
+            place(gap[0].offset),
+            place(gap[gap.len() - 1].offset),
+            gap.len().into(),
+            function.source(gap[0].offset).unwrap_or_default().into(),
+        ]);
+    }
+}

@@ -1,0 +1,196 @@
+//! What people write behind `--monitor`: a name, and options.
+
+use super::{KINDS, Kind};
+use globset::{Glob, GlobMatcher};
+use thiserror::Error;
+
+/// How many rows people are shown, if they do not say.
+const TOP: usize = 40;
+
+/// What is wrong with a choice.
+#[derive(Debug, Error)]
+pub enum MonitorError {
+    /// There is no such monitor.
+    #[error("no monitor is called {name}{}; there are {}", hint(.name, KINDS.iter().map(|kind| kind.name)), names())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The monitor has no such option.
+    #[error("{monitor} has no option {option}{}; it has {known}", hint(.option, .known.split(", ")))]
+    Option {
+        /// The monitor.
+        monitor: &'static str,
+        /// What was asked for.
+        option: String,
+        /// What it has.
+        known: String,
+    },
+    /// An option has no such value.
+    #[error("{option}={value}: {why}")]
+    Value {
+        /// The option.
+        option: String,
+        /// What was given.
+        value: String,
+        /// Why not.
+        why: String,
+    },
+    /// The same monitor is chosen twice.
+    #[error("{0} is chosen twice")]
+    Twice(&'static str),
+}
+
+fn names() -> String {
+    KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The known name that looks like `name`, as a question.
+fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near =
+        known.map(|known| (distance(name, known), known)).min().filter(|(distance, known)| *distance <= 1 + known.len() / 3);
+    near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"))
+}
+
+/// How many letters have to be changed, added or left out.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, a) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A monitor that was chosen, with its options.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    pub(super) kind: &'static Kind,
+    functions: Option<GlobMatcher>,
+    top: Option<usize>,
+    options: Vec<&'static str>,
+}
+
+impl std::str::FromStr for Choice {
+    type Err = MonitorError;
+
+    /// Reads `NAME[,OPTION[=VALUE]]…`.
+    fn from_str(text: &str) -> Result<Self, MonitorError> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default().trim();
+        let Some(kind) = KINDS.iter().find(|kind| kind.name == name) else {
+            return Err(MonitorError::Unknown { name: name.into() });
+        };
+        let mut choice = Self { kind, functions: None, top: Some(TOP), options: Vec::new() };
+        parts.try_for_each(|part| choice.option(part.trim()))?;
+        Ok(choice)
+    }
+}
+
+impl Choice {
+    fn option(&mut self, text: &str) -> Result<(), MonitorError> {
+        let (option, value) = text.split_once('=').unwrap_or((text, ""));
+        let refused = |why: String| MonitorError::Value { option: option.into(), value: value.into(), why };
+        match option {
+            "function" => {
+                let glob = Glob::new(value).map_err(|error| refused(error.to_string()))?;
+                self.functions = Some(glob.compile_matcher());
+            }
+            "top" if value == "all" => self.top = None,
+            "top" => self.top = Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?),
+            _ => {
+                let known = self.kind.options.iter().find(|(known, _)| *known == option);
+                let Some((known, _)) = known else { return Err(self.unknown(option)) };
+                if !value.is_empty() {
+                    return Err(refused("the option takes no value".into()));
+                }
+                self.options.push(known);
+            }
+        }
+        Ok(())
+    }
+
+    fn unknown(&self, option: &str) -> MonitorError {
+        let own = self.kind.options.iter().map(|(option, _)| *option);
+        let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
+        MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    /// Whether an option was given.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.contains(&option)
+    }
+
+    pub(super) fn top(&self) -> Option<usize> {
+        self.top
+    }
+
+    /// Whether a function is to be looked at.
+    pub(super) fn wants(&self, function: &str) -> bool {
+        self.functions.as_ref().is_none_or(|glob| glob.is_match(function))
+    }
+}
+
+/// All monitors that were chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Choices(Vec<Choice>);
+
+impl Choices {
+    /// Reads each of them; none may be there twice.
+    pub fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, MonitorError> {
+        let mut choices = Self::default();
+        for text in texts {
+            let choice: Choice = text.parse()?;
+            if choices.0.iter().any(|other| other.name() == choice.name()) {
+                return Err(MonitorError::Twice(choice.name()));
+            }
+            choices.0.push(choice);
+        }
+        Ok(choices)
+    }
+
+    /// Whether none was chosen.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each of them, in the order in which they were chosen.
+    pub fn iter(&self) -> impl Iterator<Item = &Choice> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_has_a_name_and_options() {
+        let choice: Choice = "hotness,function=parse*,top=7,code".parse().expect("a choice");
+        assert_eq!((choice.name(), choice.top(), choice.has("code")), ("hotness", Some(7), true));
+        assert!(choice.wants("parse_line") && !choice.wants("main"));
+        assert_eq!("hotness,top=all".parse::<Choice>().expect("a choice").top(), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named_with_what_is_near() {
+        let error = |text: &str| text.parse::<Choice>().expect_err("refused").to_string();
+        assert!(error("hottness").contains("did you mean hotness?"), "{}", error("hottness"));
+        assert!(error("zzz").starts_with("no monitor is called zzz; there are blocks"), "{}", error("zzz"));
+        assert!(error("branches,zeros").contains("did you mean zero?"), "{}", error("branches,zeros"));
+        assert!(error("branches,top=x").contains("expected a number"), "{}", error("branches,top=x"));
+        assert!(error("branches,zero=1").contains("takes no value"), "{}", error("branches,zero=1"));
+        assert!(error("branches,function=[").starts_with("function=[: "), "{}", error("branches,function=["));
+        assert!(Choices::new(["loops", "loops,top=1"]).is_err());
+    }
+}

@@ -1,0 +1,207 @@
+//! What a monitor has to say: columns and rows, and lines above and below them; as text, as CSV, or as JSON.
+
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+
+/// A value in a report.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// A name, an instruction.
+    Text(String),
+    /// How often, how much.
+    Count(u64),
+    /// A part of a whole.
+    Share(f64),
+    /// Several counts.
+    Counts(Vec<u64>),
+}
+
+impl From<u64> for Cell {
+    fn from(count: u64) -> Self {
+        Self::Count(count)
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(count: u32) -> Self {
+        Self::Count(count.into())
+    }
+}
+
+impl From<usize> for Cell {
+    fn from(count: usize) -> Self {
+        Self::Count(count as u64)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl Cell {
+    /// The part that `part` is of `whole`.
+    pub fn share(part: u64, whole: u64) -> Self {
+        Self::Share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
+    }
+
+    /// Its counts, all together.
+    pub(super) fn sum(&self) -> u64 {
+        match self {
+            Self::Count(count) => *count,
+            Self::Counts(counts) => counts.iter().sum(),
+            Self::Text(_) | Self::Share(_) => 0,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    fn shown(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Count(count) => count.to_string(),
+            Self::Share(share) => format!("{:.1}%", share * 100.0),
+            Self::Counts(counts) => format!("[{}]", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match self {
+            Self::Text(text) => json!(text),
+            Self::Count(count) => json!(count),
+            Self::Share(share) => json!(share),
+            Self::Counts(counts) => json!(counts),
+        }
+    }
+
+    fn csv(&self) -> String {
+        let text = match self {
+            Self::Share(share) => share.to_string(),
+            other => other.shown(),
+        };
+        match text.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        }
+    }
+}
+
+/// What a monitor has to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// Which monitor.
+    pub monitor: &'static str,
+    /// What there is in each row.
+    pub columns: Vec<&'static str>,
+    /// The rows.
+    pub rows: Vec<Vec<Cell>>,
+    /// How many rows are shown to people; all are written where programs read.
+    pub shown: Option<usize>,
+    /// What is true of the whole.
+    pub notes: Vec<String>,
+}
+
+impl Report {
+    /// An empty report.
+    pub fn new(monitor: &'static str, columns: &[&'static str]) -> Self {
+        Self { monitor, columns: columns.to_vec(), ..Self::default() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<Cell> = cells.into_iter().collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "a cell for each column");
+        self.rows.push(cells);
+    }
+
+    /// For people: columns under each other.
+    pub fn text(&self) -> String {
+        let rows = &self.rows[..self.shown.unwrap_or(usize::MAX).min(self.rows.len())];
+        let shown: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
+        let width = |column: usize| {
+            let cells = shown.iter().map(|row| row[column].chars().count());
+            cells.chain([self.columns[column].chars().count()]).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let is_text = |column: usize| rows.first().is_some_and(|row| row[column].is_text());
+        let mut out = format!("== {} ==\n", self.monitor);
+        let mut line = |cells: &[&str]| {
+            let mut text = String::new();
+            for (column, cell) in cells.iter().enumerate() {
+                let (gap, width) = (if column == 0 { "" } else { "  " }, widths[column]);
+                let _ = if is_text(column) { write!(text, "{gap}{cell:<width$}") } else { write!(text, "{gap}{cell:>width$}") };
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        };
+        if !rows.is_empty() {
+            line(&self.columns);
+        }
+        shown.iter().for_each(|row| line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
+        if rows.len() < self.rows.len() {
+            let _ = writeln!(out, "… and {} more (top=all shows them)", self.rows.len() - rows.len());
+        }
+        for note in &self.notes {
+            let _ = writeln!(out, "{note}");
+        }
+        out
+    }
+
+    /// For programs: a line of names, then a line for each row, each with the monitor's name in front.
+    pub fn csv(&self) -> String {
+        let mut out = format!("monitor,{}\n", self.columns.join(","));
+        for row in &self.rows {
+            let cells: Vec<String> = row.iter().map(Cell::csv).collect();
+            let _ = writeln!(out, "{},{}", self.monitor, cells.join(","));
+        }
+        out
+    }
+
+    /// For programs: an object with a list of objects.
+    pub fn json(&self) -> Value {
+        let row = |row: &Vec<Cell>| {
+            let fields = self.columns.iter().zip(row).map(|(column, cell)| ((*column).to_owned(), cell.json()));
+            Value::Object(fields.collect::<Map<_, _>>())
+        };
+        json!({ "monitor": self.monitor, "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "notes": self.notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let mut report = Report::new("calls", &["function", "calls", "share", "ways"]);
+        report.row(["say \"hi\", twice".into(), 12u64.into(), Cell::share(1, 4), Cell::Counts(vec![1, 2])]);
+        report.row(["f".into(), 3u64.into(), Cell::share(0, 0), Cell::Counts(vec![])]);
+        report.notes.push("15 calls".into());
+        report
+    }
+
+    #[test]
+    fn columns_stand_under_each_other() {
+        let expected = "== calls ==\nfunction         calls  share   ways\nsay \"hi\", twice     12  25.0%  [1 2]\nf                    3   0.0%     []\n15 calls\n";
+        assert_eq!(report().text(), expected);
+        let short = Report { shown: Some(1), ..report() }.text();
+        assert!(short.contains("… and 1 more"), "{short}");
+    }
+
+    #[test]
+    fn programs_can_read_every_row() {
+        let csv = "monitor,function,calls,share,ways\ncalls,\"say \"\"hi\"\", twice\",12,0.25,[1 2]\ncalls,f,3,0,[]\n";
+        assert_eq!(report().csv(), csv);
+        let json = report().json();
+        assert_eq!(json["rows"][0]["ways"], json!([1, 2]));
+        assert_eq!(json["rows"][1]["function"], "f");
+    }
+}

@@ -1,0 +1,65 @@
+//! A folder of a test's own, and the command run in it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A folder with the command's cache and files of a test, gone when the test is over.
+pub(crate) struct Place(pub(crate) PathBuf);
+
+impl Place {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wasm-aot-command-{}-{name}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    pub(crate) fn file(&self, name: &str, contents: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, contents).expect("a file");
+        path.display().to_string()
+    }
+
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.0.join("cache/fastinst/wasm-aot")
+    }
+
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wasm-aot"));
+        command.env("XDG_CACHE_HOME", self.0.join("cache")).stdin(Stdio::null()).current_dir(&self.0);
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command().args(args).output().expect("the command starts")
+    }
+
+    /// What it printed, if it went well.
+    pub(crate) fn good(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "{args:?}: {}", errors(&output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// What it complained of in one line, and its exit code.
+    pub(crate) fn bad(&self, args: &[&str]) -> (String, i32) {
+        let output = self.run(args);
+        let text = errors(&output);
+        assert!(text.starts_with("wasm-aot: ") && text.lines().count() == 1, "{args:?}: one line: {text}");
+        (text, output.status.code().expect("it exits"))
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command().args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts")
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}

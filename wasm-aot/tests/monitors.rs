@@ -1,0 +1,143 @@
+//! Monitors, as people use them: what they say is true, and the program does not notice.
+
+#[path = "command/place.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod place;
+
+use place::{Place, errors};
+use std::collections::HashMap;
+
+/// Adds up 0 to 9, odd numbers twice, prints a line, and exits with 7 from inside of a loop.
+const PROGRAM: &str = r#"(module $sum
+    (import "wasi_snapshot_preview1" "fd_write" (func $write (param i32 i32 i32 i32) (result i32)))
+    (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+    (memory (export "memory") 1) (data (i32.const 0) "\10\00\00\00\06\00\00\00") (data (i32.const 16) "hello\n")
+    (global $total (mut i32) (i32.const 0))
+    (func $add (param i32) (global.set $total (i32.add (global.get $total) (local.get 0))))
+    (func $never (unreachable))
+    (func (export "_start") (local $i i32)
+        (loop $turn
+            (call $add (local.get $i))
+            (if (i32.and (local.get $i) (i32.const 1)) (then (call $add (local.get $i))))
+            (if (i32.eq (local.get $i) (i32.const 9)) (then
+                (drop (call $write (i32.const 1) (i32.const 0) (i32.const 1) (i32.const 32)))
+                (call $exit (i32.const 7))
+                (nop)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br $turn))))"#;
+
+/// The rows of one monitor, read from CSV without quotes.
+fn rows(text: &str) -> Vec<HashMap<String, String>> {
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().expect("a line of names").split(',').collect();
+    let row =
+        |line: &str| columns.iter().zip(line.split(',')).map(|(name, cell)| ((*name).to_owned(), cell.to_owned())).collect();
+    lines.map(row).collect()
+}
+
+fn observe(place: &Place, monitor: &str) -> Vec<HashMap<String, String>> {
+    let program = place.file("sum.wat", PROGRAM);
+    let output = place.run(&["run", "--monitor", monitor, "--csv", "--report", "report.csv", &program]);
+    assert_eq!((output.status.code(), &output.stdout[..], errors(&output)), (Some(7), &b"hello\n"[..], String::new()));
+    rows(&std::fs::read_to_string(place.0.join("report.csv")).expect("a report"))
+}
+
+/// The first row in which these columns are so.
+fn find<'a>(rows: &'a [HashMap<String, String>], wanted: &[(&str, &str)]) -> &'a HashMap<String, String> {
+    let fits = |row: &&HashMap<String, String>| wanted.iter().all(|(column, value)| row[*column] == *value);
+    rows.iter().find(fits).unwrap_or_else(|| panic!("no row {wanted:?} in {rows:#?}"))
+}
+
+#[test]
+fn instructions_are_counted_up_to_the_exit_in_the_middle_of_a_block() {
+    let place = Place::new("monitor-hotness");
+    let rows = observe(&place, "hotness,code");
+    assert_eq!(find(&rows, &[("instruction", "loop")])["count"], "10");
+    assert_eq!(find(&rows, &[("instruction", "global.set 0")])["count"], "15");
+    assert_eq!(find(&rows, &[("instruction", "call 1")])["count"], "1");
+    assert_eq!(find(&rows, &[("instruction", "nop")])["count"], "0");
+    assert_eq!(find(&rows, &[("instruction", "br 0")])["count"], "9");
+    assert_eq!(find(&rows, &[("function", "never"), ("instruction", "unreachable")])["count"], "0");
+}
+
+#[test]
+fn every_monitor_says_what_the_program_does() {
+    let place = Place::new("monitor-all");
+    let branches = observe(&place, "branches");
+    assert_eq!(branches.iter().map(|row| row["ways"].clone()).collect::<Vec<_>>(), ["[5 5]", "[9 1]"]);
+    let opcodes = observe(&place, "opcodes");
+    let call = find(&opcodes, &[("instruction", "call")]);
+    assert_eq!((&call["static"][..], &call["dynamic"][..]), ("4", "17"));
+    let icount = observe(&place, "icount");
+    assert_eq!(find(&icount, &[("function", "add")])["dynamic"], (15 * 5).to_string());
+    assert_eq!(find(&icount, &[("function", "add")])["calls"], "15");
+    let loops = observe(&place, "loops");
+    assert_eq!((&loops[0]["iterations"][..], &loops[0]["entries"][..]), ("10", "1"));
+    let globals = observe(&place, "globals");
+    assert_eq!((&globals[0]["reads"][..], &globals[0]["writes"][..]), ("15", "15"));
+    let coverage = observe(&place, "coverage");
+    assert_eq!(find(&coverage, &[("function", "never")])["covered"], "0");
+    assert_eq!(find(&coverage, &[("function", "add")])["share"], "1");
+    let missed = observe(&place, "coverage,missed,function=never");
+    assert_eq!((missed.len(), &missed[0]["from"][..]), (1, "+1"));
+    let blocks = observe(&place, "blocks,function=add");
+    assert_eq!((blocks.len(), &blocks[0]["count"][..]), (1, "15"));
+    let edges = observe(&place, "control-flow,function=add");
+    assert_eq!(find(&edges, &[("way", "call")])["count"], "15");
+    assert_eq!(find(&edges, &[("way", "return")])["count"], "15");
+}
+
+#[test]
+fn several_monitors_write_one_object() {
+    let place = Place::new("monitor-json");
+    let program = place.file("sum.wat", PROGRAM);
+    let output = place.run(&["run", "--monitor", "hotness,top=1", "--monitor", "loops", "--json", &program]);
+    let reports: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
+    assert_eq!(reports["loops"]["rows"][0]["iterations"], 10);
+    assert!(reports["hotness"]["rows"].as_array().expect("rows").len() > 20, "programs read all rows");
+}
+
+#[test]
+fn programs_that_trap_or_run_out_of_time_are_reported_too() {
+    let place = Place::new("monitor-trap");
+    let trap =
+        place.file("trap.wat", "(module (func (export \"_start\") (nop) (drop (i32.div_u (i32.const 1) (i32.const 0))) (nop)))");
+    let output = place.run(&["run", "--monitor", "icount", &trap]);
+    assert_eq!(output.status.code(), Some(134));
+    // The first, two constants, and the division.
+    assert!(errors(&output).contains("dynamic 4\n"), "{}", errors(&output));
+    let spin = place.file("spin.wat", "(module (func (export \"_start\") (loop $l (br $l))))");
+    let output = place.run(&["run", "--timeout", "100ms", "--monitor", "loops", &spin]);
+    assert_eq!(output.status.code(), Some(134));
+    assert!(errors(&output).contains("== loops =="), "{}", errors(&output));
+}
+
+#[test]
+fn wrong_choices_are_refused_before_the_program_runs() {
+    let place = Place::new("monitor-bad");
+    let program = place.file("sum.wat", PROGRAM);
+    for (args, wanted) in [
+        (&["--monitor", "hottness"][..], "did you mean hotness?"),
+        (&["--monitor", "loops,deep"], "loops has no option deep"),
+        (&["--monitor", "loops,top=many"], "expected a number"),
+        (&["--monitor", "loops", "--monitor", "loops"], "loops is chosen twice"),
+        (&["--csv"], "belong to --monitor"),
+        (&["--monitor", "loops", "--report", "no/such/folder"], "--report no/such/folder: No such file"),
+    ] {
+        let (text, code) = place.bad(&[&["run"], args, &[&program]].concat());
+        assert!(text.contains(wanted), "{args:?}: {text}");
+        assert!(code == 1 || code == 2, "{args:?}: {code}");
+    }
+    let full = place.run(&["run", "--monitor", "loops", "--report", "/dev/full", &program]);
+    assert_eq!((full.status.code(), &full.stdout[..]), (Some(7), &b"hello\n"[..]));
+    assert!(errors(&full).contains("--report /dev/full: No space left"), "{}", errors(&full));
+}
+
+#[test]
+fn the_list_of_monitors_names_each_with_its_options() {
+    let place = Place::new("monitor-list");
+    let list = place.good(&["monitors"]);
+    assert!(list.contains("hotness       how often each instruction was executed"), "{list}");
+    let kinds: serde_json::Value = serde_json::from_str(&place.good(&["monitors", "--json"])).expect("a list");
+    assert!(kinds.as_array().expect("a list").iter().any(|kind| kind["name"] == "coverage"));
+}
