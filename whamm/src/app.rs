@@ -3,9 +3,11 @@
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::library::first_line;
 use std::collections::HashMap;
+use wasmparser::types::CoreTypeId;
 use wasmparser::{
-    CompositeInnerType, DataKind, ElementItems, ElementKind, Export, ExternalKind, FuncToValidate, FunctionBody, KnownCustom,
-    Name, Operator, Parser, Payload, TypeRef, ValType, ValidPayload, Validator, ValidatorResources, WasmFeatures,
+    CompositeInnerType, DataKind, ElementItems, ElementKind, Export, ExternalKind, FuncToValidate, FunctionBody, HeapType,
+    KnownCustom, Name, Operator, Parser, Payload, TypeRef, UnpackedIndex, ValType, ValidPayload, Validator, ValidatorResources,
+    WasmFeatures,
 };
 
 /// An imported function.
@@ -28,6 +30,29 @@ pub struct Memory {
     pub shared: bool,
 }
 
+/// A table.
+#[derive(Clone, Copy, Debug)]
+pub struct Table {
+    /// Whether it has indices of 64 bits.
+    pub wide: bool,
+    /// Whether segments tell all that it holds when the program starts.
+    pub known: bool,
+}
+
+/// Functions that a segment puts into a table when the program starts, from an entry on; `None` is no function.
+pub type Placed = (u32, Vec<Option<u32>>);
+
+/// A segment of references.
+#[derive(Clone, Debug)]
+pub struct ElementSegment {
+    /// How many it has once the program runs: those that are put into a table at the start are gone.
+    pub len: usize,
+    /// The functions in it.
+    pub items: Vec<Option<u32>>,
+    /// Whether the other items are null.
+    pub known: bool,
+}
+
 /// A module, and what is known of it.
 pub struct App<'a> {
     /// All of it.
@@ -42,8 +67,8 @@ pub struct App<'a> {
     pub memories: Vec<Memory>,
     /// How many of the memories are imported.
     pub imported_memories: u32,
-    /// How many tables there are.
-    pub tables: u32,
+    /// The tables, imported ones first.
+    pub tables: Vec<Table>,
     /// How many of the tables are imported.
     pub imported_tables: u32,
     /// How many globals there are.
@@ -58,9 +83,18 @@ pub struct App<'a> {
     pub names: HashMap<u32, &'a str>,
     /// Where the code section begins.
     pub code_start: u64,
+    type_ids: HashMap<CoreTypeId, u32>,
     bodies: Vec<(u32, u32, ValidatorResources, FunctionBody<'a>)>,
     /// Functions in tables, by table and entry, as active segments put them.
-    pub elements: HashMap<u32, Vec<(u32, Vec<u32>)>>,
+    pub elements: HashMap<u32, Vec<Placed>>,
+    /// Segments of references.
+    pub element_segments: Vec<ElementSegment>,
+    /// How long segments of data are once the program runs.
+    pub data_segments: Vec<usize>,
+    /// Whether anything that is declared is a reference to a certain type.
+    pub typed_references: bool,
+    /// Whether types are the same exactly if they look the same.
+    pub simple_types: bool,
     /// Where active data lie: memory, address, length.
     pub data: Vec<(u32, i64, usize)>,
 }
@@ -86,7 +120,7 @@ impl<'a> App<'a> {
             functions: vec![],
             memories: vec![],
             imported_memories: 0,
-            tables: 0,
+            tables: vec![],
             imported_tables: 0,
             globals: 0,
             exceptions: false,
@@ -94,8 +128,13 @@ impl<'a> App<'a> {
             start: None,
             names: HashMap::new(),
             code_start: 0,
+            type_ids: HashMap::new(),
             bodies: vec![],
             elements: HashMap::new(),
+            element_segments: vec![],
+            data_segments: vec![],
+            typed_references: false,
+            simple_types: true,
             data: vec![],
         };
         let wrong = |e: wasmparser::Error| {
@@ -104,8 +143,17 @@ impl<'a> App<'a> {
         let mut validator = Validator::new_with_features(features());
         for payload in Parser::new(0).parse_all(bytes) {
             let payload = payload.map_err(wrong)?;
-            if let ValidPayload::Func(function, body) = validator.payload(&payload).map_err(wrong)? {
-                app.bodies.push((function.index, function.ty, function.resources, body));
+            match validator.payload(&payload).map_err(wrong)? {
+                ValidPayload::Func(function, body) => {
+                    app.bodies.push((function.index, function.ty, function.resources, body));
+                }
+                ValidPayload::End(types) => {
+                    let types = types.as_ref();
+                    for index in (0..types.core_type_count_in_module()).rev() {
+                        app.type_ids.insert(types.core_type_at_in_module(index), index);
+                    }
+                }
+                _ => {}
             }
             if matches!(payload, Payload::ComponentSection { .. })
                 || (matches!(payload, Payload::Version { encoding: wasmparser::Encoding::Component, .. }))
@@ -124,9 +172,19 @@ impl<'a> App<'a> {
         match payload {
             Payload::TypeSection(s) => {
                 for group in s {
-                    self.types.extend(group?.into_types().map(|t| match t.composite_type.inner {
-                        CompositeInnerType::Func(f) => Some((f.params().to_vec(), f.results().to_vec())),
-                        _ => None,
+                    let group: Vec<_> = group?.into_types().collect();
+                    self.simple_types &= group.len() == 1 && group.iter().all(|t| t.is_final && t.supertype_idxs.is_empty());
+                    self.types.extend(group.into_iter().map(|t| match t.composite_type.inner {
+                        CompositeInnerType::Func(f) => {
+                            let typed = f.params().iter().chain(f.results()).any(is_typed);
+                            self.simple_types &= !typed;
+                            self.typed_references |= typed;
+                            Some((f.params().to_vec(), f.results().to_vec()))
+                        }
+                        _ => {
+                            self.typed_references = true;
+                            None
+                        }
                     }));
                 }
             }
@@ -142,11 +200,15 @@ impl<'a> App<'a> {
                             self.memory(m);
                             self.imported_memories += 1;
                         }
-                        TypeRef::Table(_) => {
-                            self.tables += 1;
+                        TypeRef::Table(table) => {
+                            self.typed_references |= table.element_type.type_index().is_some();
+                            self.tables.push(Table { wide: table.table64, known: false });
                             self.imported_tables += 1;
                         }
-                        TypeRef::Global(_) => self.globals += 1,
+                        TypeRef::Global(global) => {
+                            self.globals += 1;
+                            self.typed_references |= is_typed(&global.content_type);
+                        }
                         TypeRef::Tag(_) => self.exceptions = true,
                     }
                 }
@@ -156,14 +218,26 @@ impl<'a> App<'a> {
                     self.functions.push(ty?);
                 }
             }
-            Payload::TableSection(s) => self.tables += s.count(),
+            Payload::TableSection(s) => {
+                for table in s {
+                    let table = table?;
+                    let known = matches!(table.init, wasmparser::TableInit::RefNull);
+                    self.typed_references |= table.ty.element_type.type_index().is_some();
+                    self.tables.push(Table { wide: table.ty.table64, known });
+                }
+            }
             Payload::TagSection(_) => self.exceptions = true,
             Payload::MemorySection(s) => {
                 for memory in s {
                     self.memory(memory?);
                 }
             }
-            Payload::GlobalSection(s) => self.globals += s.count(),
+            Payload::GlobalSection(s) => {
+                self.globals += s.count();
+                for global in s {
+                    self.typed_references |= is_typed(&global?.ty.content_type);
+                }
+            }
             Payload::ExportSection(s) => {
                 for export in s {
                     self.exports.push(export?);
@@ -179,6 +253,8 @@ impl<'a> App<'a> {
             Payload::DataSection(s) => {
                 for data in s {
                     let data = data?;
+                    let passive = matches!(data.kind, DataKind::Passive);
+                    self.data_segments.push(if passive { data.data.len() } else { 0 });
                     if let DataKind::Active { memory_index, offset_expr } = data.kind
                         && let Some(at) = constant(&offset_expr)?
                     {
@@ -206,23 +282,34 @@ impl<'a> App<'a> {
     }
 
     fn element(&mut self, element: &wasmparser::Element<'a>) -> Result<(), wasmparser::Error> {
-        let ElementKind::Active { table_index, offset_expr } = &element.kind else { return Ok(()) };
-        let Some(at) = constant(offset_expr)?.and_then(|n| u32::try_from(n).ok()) else { return Ok(()) };
-        let mut list = Vec::new();
+        let (mut list, mut known) = (Vec::new(), true);
         match &element.items {
             ElementItems::Functions(items) => {
                 for function in items.clone() {
-                    list.push(function?);
+                    list.push(Some(function?));
                 }
             }
             ElementItems::Expressions(_, items) => {
                 for e in items.clone() {
-                    let mut reader = e?.get_operators_reader();
-                    list.push(if let Operator::RefFunc { function_index } = reader.read()? { function_index } else { u32::MAX });
+                    let first = e?.get_operators_reader().read()?;
+                    known &= matches!(first, Operator::RefFunc { .. } | Operator::RefNull { .. });
+                    list.push(if let Operator::RefFunc { function_index } = first { Some(function_index) } else { None });
                 }
             }
         }
-        self.elements.entry(table_index.unwrap_or(0)).or_default().push((at, list));
+        let len = if matches!(element.kind, ElementKind::Passive) { list.len() } else { 0 };
+        if let ElementKind::Active { table_index, offset_expr } = &element.kind {
+            let table = table_index.unwrap_or(0);
+            match constant(offset_expr)?.and_then(|n| u32::try_from(n).ok()) {
+                Some(at) => self.elements.entry(table).or_default().push((at, list.clone())),
+                None => {
+                    if let Some(table) = self.tables.get_mut(table as usize) {
+                        table.known = false;
+                    }
+                }
+            }
+        }
+        self.element_segments.push(ElementSegment { len, items: list, known });
         Ok(())
     }
 
@@ -233,6 +320,22 @@ impl<'a> App<'a> {
         self.bodies.iter().map(|(index, ty, resources, body)| {
             Ok((FuncToValidate { resources: resources.clone(), index: *index, ty: *ty, features: features() }, body.clone()))
         })
+    }
+
+    /// A type as the validator knows it, with the index that the program gives it. A reference to a function needs no certain type, unless
+    /// the program itself has such references: then it runs where they are known.
+    pub fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {
+        if !typed && is_typed(&ty) {
+            return wasm_encoder::ValType::FUNCREF;
+        }
+        if let ValType::Ref(reference) = ty
+            && let HeapType::Concrete(UnpackedIndex::Id(id)) | HeapType::Exact(UnpackedIndex::Id(id)) = reference.heap_type()
+            && let Some(&index) = self.type_ids.get(&id)
+        {
+            let heap_type = wasm_encoder::HeapType::Concrete(index);
+            return wasm_encoder::ValType::Ref(wasm_encoder::RefType { nullable: reference.is_nullable(), heap_type });
+        }
+        crate::emit::support::val(ty)
     }
 
     /// Parameters and results of a function.
@@ -255,6 +358,11 @@ impl<'a> App<'a> {
     pub fn name(&self, function: u32) -> &'a str {
         self.names.get(&function).copied().unwrap_or("")
     }
+}
+
+/// Whether a type is a reference to a certain type.
+pub fn is_typed(ty: &ValType) -> bool {
+    matches!(ty, ValType::Ref(reference) if reference.type_index().is_some())
 }
 
 fn constant(e: &wasmparser::ConstExpr<'_>) -> Result<Option<i64>, wasmparser::Error> {

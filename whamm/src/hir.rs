@@ -254,6 +254,8 @@ pub struct Probe {
     pub body: Rc<Body>,
     /// Where its rule was written.
     pub span: Span,
+    /// Whether it is for programs whose addresses have 64 bits, beside one for all others.
+    pub alternative: bool,
 }
 
 impl Probe {
@@ -293,6 +295,8 @@ pub struct Program {
     pub functions: Vec<Function>,
     /// Probes of all scripts.
     pub probes: Vec<Probe>,
+    /// Rules that are not right where addresses have 64 bits.
+    pub narrow: Vec<Span>,
 }
 
 impl Expr {

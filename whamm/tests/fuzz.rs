@@ -63,10 +63,12 @@ fn deep_and_long_scripts_are_refused_or_read() {
     assert!(whamm::check_scripts(&[Source::new("long", format!("var n: i32;\n{long}"))], &[]).is_empty());
 }
 
-const SCRIPTS: [&str; 4] = [
+const SCRIPTS: [&str; 5] = [
     "report var n: u64; wasm:opcode:*:before { report var c: u32; c++; n += 2; } wasm:block:start { report var b: i32; b++; }",
     "wasm:opcode:*:after { report var c: u32; c++; } wasm:func:entry { report var c: u32; c++; } wasm:func:exit { report var c: u32; c++; }",
     "wasm:opcode:*load*|*store*:before / effective_addr > 8 / { report var a: u32; a = effective_addr; } wasm:opcode:br_if|if:before { report var t: u32; if (taken) { t++; } }",
+    "report var t: u32; wasm:opcode:*:before / trap / { t++; } wasm:opcode:call*|table*:before { report var f: i32; f = resolved_fid; } \
+     wasm:opcode:*:before { report var a: u64; a = addr as u64 + arg0 as u64; }",
     "frame var f: i32; wasm:opcode:*:entry { f++; report var m: map<i32, i32>; m[f]++; } wasm:opcode:*:exit { f += 2; } wasm:opcode:br*:at_target { report var t: u32; t++; } \
      wasm:opcode:drop|select|local.set<T: numeric>(arg0: T):before { report var v: T; v = arg0; }",
 ];
@@ -79,7 +81,8 @@ fn any_module_is_rewritten_to_a_valid_one() {
         config.gc_enabled = u.arbitrary()?;
         config.exceptions_enabled = u.arbitrary()?;
         config.tail_call_enabled = true;
-        config.custom_page_sizes_enabled = false;
+        config.custom_page_sizes_enabled = u.arbitrary()?;
+        config.memory64_enabled = u.arbitrary()?;
         config.wide_arithmetic_enabled = false;
         config.shared_everything_threads_enabled = false;
         config.max_memories = 2;

@@ -77,13 +77,28 @@ impl Checker<'_> {
             let own = if matched.event.is_new() { first } else { *number };
             for params in &variants {
                 let before = if constrained { None } else { Some(self.said.clone()) };
-                let outcome = self.probe_at(def, matched, params, &mut known);
+                let mut outcome = self.probe_at(def, matched, params, 0, &mut known);
+                let widened = self.widened(def, matched, params, &outcome, &mut known);
+                let narrow = matches!(outcome, Outcome::Fits(_));
+                if let (Outcome::Lacks(_), Some(body)) = (&outcome, widened.first()) {
+                    outcome = Outcome::Fits(body.clone());
+                }
                 match outcome {
                     Outcome::Fits(body) => {
                         found = true;
-                        let probe =
-                            Probe { script: self.script, number: own, rule: self.rule, matched, body, span: def.rule.span };
-                        self.program.probes.push(probe);
+                        let bodies = if narrow { [vec![body], widened].concat() } else { widened };
+                        for (i, body) in bodies.into_iter().enumerate() {
+                            let probe = Probe {
+                                script: self.script,
+                                number: own,
+                                rule: self.rule,
+                                matched,
+                                body,
+                                span: def.rule.span,
+                                alternative: i > 0,
+                            };
+                            self.program.probes.push(probe);
+                        }
                     }
                     Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
                     Outcome::Lacks(why) => lacking = lacking.or(Some(why)),
@@ -107,35 +122,70 @@ impl Checker<'_> {
         }
     }
 
+    /// The bodies of a probe where addresses have 64 bits, as far as these make a difference and the body is right for them.
+    fn widened(
+        &mut self,
+        def: &ProbeDef,
+        matched: Match,
+        params: &HashMap<Rc<str>, Ty>,
+        narrow: &Outcome,
+        known: &mut Vec<Known>,
+    ) -> Vec<Rc<Body>> {
+        let bounded = def.rule.parts.iter().any(|p| !p.bounds.is_empty());
+        let asked = match narrow {
+            Outcome::Fits(body) => known.iter().find(|k| Rc::ptr_eq(&k.body, body)).map(|k| k.asked.clone()).unwrap_or_default(),
+            Outcome::Lacks(_) if bounded => vec![],
+            _ => return vec![],
+        };
+        let mut bodies: Vec<Rc<Body>> = Vec::new();
+        for width in 1..=matched.event.widths() {
+            let differs = |name: &str| matched.event.variable_in(name, width) != matched.event.variable_in(name, 0);
+            let names = def.rule.parts.iter().flat_map(|p| &p.bounds).map(|b| b.name.text.as_str());
+            if !names.chain(asked.iter().map(|a| a.0.as_str())).any(differs) {
+                continue;
+            }
+            let before = self.said.clone();
+            let outcome = self.probe_at(def, matched, params, width, known);
+            *self.said = before;
+            match outcome {
+                Outcome::Fits(body) => bodies.push(body),
+                // A rule that bounds the type chose its addresses.
+                _ if bounded => {}
+                _ => self.program.narrow.push(def.rule.span),
+            }
+        }
+        bodies
+    }
+
     fn say(&mut self, why: &[(Span, String, String)]) {
         for (span, message, help) in why {
             self.said.push_help(Kind::InstrumentationError, Some(*span), message, help);
         }
     }
 
-    fn probe_at(&mut self, def: &ProbeDef, matched: Match, params: &HashMap<Rc<str>, Ty>, known: &mut Vec<Known>) -> Outcome {
+    fn probe_at(
+        &mut self,
+        def: &ProbeDef,
+        matched: Match,
+        params: &HashMap<Rc<str>, Ty>,
+        width: u8,
+        known: &mut Vec<Known>,
+    ) -> Outcome {
         let Some((bounds, bound)) = self.bounds(&def.rule, matched, params) else { return Outcome::Wrong };
-        if let Some(why) = misfit(&def.rule, matched, &bounds) {
+        if let Some(why) = misfit(&def.rule, matched, &bounds, width) {
             return Outcome::Lacks(vec![why]);
         }
         let alt = matched.mode.name().contains("alt");
+        let site = Site { matched, bounds, params: params.clone(), width, asked: vec![], unavailable: vec![] };
         let same = |k: &&Known| {
-            let answer = |name: &str| {
-                let mut found = matched.event.variable(name).or_else(|| crate::events::Instruction::hidden(name));
-                if let (Some(found), Some(ty)) = (&mut found, bounds.get(name)) {
-                    found.ty = ty.clone();
-                }
-                found
-            };
             k.mode == alt
                 && k.params == *params
                 && k.bound == bound
-                && k.asked.iter().all(|(name, definition)| answer(name) == *definition)
+                && k.asked.iter().all(|(name, definition)| site.answer(name) == *definition)
         };
         if let Some(k) = known.iter().rev().take(16).find(same) {
             return Outcome::Fits(k.body.clone());
         }
-        let site = Site { matched, bounds, params: params.clone(), asked: vec![], unavailable: vec![] };
         self.context = Context::Probe(site);
         let complaints = self.said.iter().count();
         let body = self.checked_body(def, &bound);
@@ -209,7 +259,7 @@ impl Checker<'_> {
 }
 
 /// Why an event cannot satisfy the bounds, if it cannot.
-fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>) -> Option<(Span, String, String)> {
+fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>, width: u8) -> Option<(Span, String, String)> {
     for bound in rule.parts.iter().flat_map(|p| &p.bounds) {
         let (name, span) = (&bound.name.text, bound.name.span);
         let event = match matched.event {
@@ -217,7 +267,7 @@ fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>) -> Option<(
             other => other.path(),
         };
         let help = || format!("`whamm info -v -r {}` lists what there is", matched.path());
-        let Some(found) = matched.event.variable(name) else {
+        let Some(found) = matched.event.variable_in(name, width) else {
             return Some((span, format!("`{name}` is not a valid bound var for `{event}`"), help()));
         };
         let wanted = bounds.get(name)?;

@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::diagnostic::Kind;
 use crate::events::FORMER;
-use crate::events::{Definition, Event, Instruction};
+use crate::events::{Definition, Event};
 use crate::hir::Var;
 use crate::rule::Match;
 use crate::source::Span;
@@ -30,10 +30,23 @@ pub(super) struct Site {
     pub(super) bounds: HashMap<String, Ty>,
     /// What type parameters stand for.
     pub(super) params: HashMap<Rc<str>, Ty>,
+    /// Which memories or tables have 64-bit addresses.
+    pub(super) width: u8,
     /// What was asked of the event: the body is the same at every event with the same answers.
     pub(super) asked: Vec<(String, Option<Definition>)>,
     /// A name of the event that it does not have, or that needs a bound: with a glob, the event is then left out.
     pub(super) unavailable: Vec<(Span, String, String)>,
+}
+
+impl Site {
+    /// What a name means at the event.
+    pub(super) fn answer(&self, name: &str) -> Option<Definition> {
+        let mut found = self.matched.event.variable_in(name, self.width)?;
+        if let Some(ty) = self.bounds.get(name) {
+            found.ty = ty.clone();
+        }
+        Some(found)
+    }
 }
 
 impl Context {
@@ -120,10 +133,7 @@ impl Checker<'_> {
             // What belongs to the program and not to a place in it is known everywhere.
             return Event::Begin.variable(name);
         };
-        let mut found = site.matched.event.variable(name).or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')));
-        if let (Some(definition), Some(ty)) = (&mut found, site.bounds.get(name)) {
-            definition.ty = ty.clone();
-        }
+        let found = site.answer(name);
         site.asked.push((name.into(), found.clone()));
         found
     }

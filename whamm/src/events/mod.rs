@@ -190,6 +190,14 @@ impl Event {
         !matches!(self, Self::Report | Self::Begin | Self::End)
     }
 
+    /// How many ways there are in which its memories or tables can have 64-bit addresses, beside none at all.
+    pub fn widths(self) -> u8 {
+        match self {
+            Self::Opcode(op) => op.widths(),
+            _ => 0,
+        }
+    }
+
     /// Whether version 2.0.1 does not have it: such events take no part in the numbering of probes.
     pub fn is_new(self) -> bool {
         match self {

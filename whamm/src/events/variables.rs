@@ -3,7 +3,7 @@
 //! A variable is *static* if its value is known when a site is matched, *dynamic* if it is known when the site is reached, or a *formula*:
 //! an expression of the language over other variables, so that it works wherever they do, predicates included.
 
-use super::{Event, Instruction};
+use super::{CATEGORIES, Event, Instruction};
 use crate::types::Ty;
 
 /// What stands behind a bound variable.
@@ -49,8 +49,8 @@ pub enum Bound {
     RefTaken,
     /// The size of the memory that is accessed, in bytes.
     MemoryBytes,
-    /// The size of the table that is accessed.
-    TableSize,
+    /// Whether the instruction is about to trap, where its operands alone do not tell.
+    Trap,
     /// Derived.
     Formula(&'static str),
 }
@@ -112,6 +112,54 @@ fn def(bound: Bound, ty: Ty) -> Option<Definition> {
     Some(Definition { bound, ty })
 }
 
+/// Whether an access with an address of 64 bits traps.
+const WIDE_ACCESS: &str = "offset > memory_bytes || (data_size as u64) > memory_bytes - offset \
+    || addr > memory_bytes - offset - (data_size as u64)";
+
+/// The same of one that also has to be aligned.
+const WIDE_ATOMIC: &str = "offset > memory_bytes || (data_size as u64) > memory_bytes - offset \
+    || addr > memory_bytes - offset - (data_size as u64) || (addr + offset) % (data_size as u64) != 0";
+
+/// Instructions of which tables, segments or references tell whether they trap.
+const LOOKED_UP: [&str; 36] = [
+    "call_indirect",
+    "return_call_indirect",
+    "call_ref",
+    "return_call_ref",
+    "table.get",
+    "table.set",
+    "table.fill",
+    "table.copy",
+    "table.init",
+    "memory.fill",
+    "memory.copy",
+    "memory.init",
+    "memory.atomic.notify",
+    "memory.atomic.wait32",
+    "memory.atomic.wait64",
+    "ref.as_non_null",
+    "throw_ref",
+    "ref.cast",
+    "ref.cast_null",
+    "i31.get_s",
+    "i31.get_u",
+    "struct.get",
+    "struct.get_s",
+    "struct.get_u",
+    "struct.set",
+    "array.len",
+    "array.get",
+    "array.get_s",
+    "array.get_u",
+    "array.set",
+    "array.fill",
+    "array.copy",
+    "array.init_data",
+    "array.init_elem",
+    "array.new_data",
+    "array.new_elem",
+];
+
 /// Names of earlier versions, and what they are called now.
 pub const FORMER: [(&str, &str); 3] = [("is_func_end", "at_func_end"), ("op_name", "opname"), ("func_name", "fname")];
 
@@ -172,6 +220,29 @@ impl Event {
         names.into_iter().filter(|n| seen.insert(n.clone())).filter_map(|n| self.variable(&n).map(|d| (n, d))).collect()
     }
 
+    /// What a name means at this event where addresses have 64 bits: bit 0 of the width says so of the memory or table that is accessed or
+    /// written to, bit 1 of the one that is read from.
+    pub fn variable_in(self, name: &str, width: u8) -> Option<Definition> {
+        let mut found = self.variable(name).or_else(|| Instruction::hidden(name).filter(|_| name.contains('_')))?;
+        if let (Self::Opcode(op), true) = (self, width > 0) {
+            if name == "effective_addr" {
+                return def(Bound::Formula("addr + offset"), Ty::U64);
+            }
+            // With 64 bits a sum may wrap, so sizes are taken from the end instead.
+            if let (true, Bound::Formula(text)) = (name == "trap" && op.accessed().is_some(), found.bound) {
+                return def(Bound::Formula(if text.contains('%') { WIDE_ATOMIC } else { WIDE_ACCESS }), Ty::Bool);
+            }
+            if op.is_widened(name, width) {
+                found.ty = match found.ty {
+                    Ty::U32 => Ty::U64,
+                    Ty::I32 => Ty::I64,
+                    other => other,
+                };
+            }
+        }
+        Some(found)
+    }
+
     /// Functions that exist at this event and mode, with what they take.
     pub fn function(self, mode: super::Mode, name: &str) -> Option<(Function, Vec<Ty>)> {
         let alt = matches!(mode, super::Mode::Alt | super::Mode::BlockAlt);
@@ -215,6 +286,41 @@ impl Instruction {
             }
         }
         family
+    }
+
+    /// Names whose types follow the addresses: of the destination, of the source, and of how many, which both have to hold.
+    fn addresses(&self) -> [&'static [&'static str]; 3] {
+        match self.name {
+            "memory.size" | "table.size" => [&["res0"], &[], &[]],
+            "memory.grow" | "table.grow" => [&["arg0", "res0"], &[], &[]],
+            "memory.fill" | "table.fill" => [&["arg0", "arg2"], &[], &[]],
+            "memory.copy" | "table.copy" => [&["arg2"], &["arg1"], &["arg0"]],
+            "memory.init" | "table.init" => [&["arg2"], &[], &[]],
+            "table.get" | "call_indirect" | "return_call_indirect" => [&["arg0", "table_entry_idx"], &[], &[]],
+            "table.set" => [&["arg1"], &[], &[]],
+            _ => match self.variables.split(' ').find_map(|w| w.strip_prefix("access:")?.split_once(':')).map(|a| a.1) {
+                Some("arg0") => [&["addr", "arg0"], &[], &[]],
+                Some("arg1") => [&["addr", "arg1"], &[], &[]],
+                Some("arg2") => [&["addr", "arg2"], &[], &[]],
+                _ => [&[], &[], &[]],
+            },
+        }
+    }
+
+    pub(super) fn widths(&self) -> u8 {
+        let [to, from, _] = self.addresses();
+        match (to.is_empty(), from.is_empty()) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 3,
+        }
+    }
+
+    fn is_widened(&self, name: &str, width: u8) -> bool {
+        let [to, from, count] = self.addresses();
+        (width & 1 != 0 && to.contains(&name))
+            || (width & 2 != 0 && from.contains(&name))
+            || (width == 3 && count.contains(&name))
     }
 
     fn listed(&self, name: &str, ty: &str) -> Option<Definition> {
@@ -274,7 +380,7 @@ impl Instruction {
         }
     }
 
-    /// Whether the instruction will trap, where its operands tell.
+    /// Whether the instruction will trap. A stack overflow or a lack of memory is not foreseen.
     fn trap(&self) -> Option<Definition> {
         let formula = match self.name {
             "unreachable" => "true",
@@ -286,11 +392,12 @@ impl Instruction {
             "i32.trunc_f32_u" | "i32.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 4294967296.0)",
             "i64.trunc_f32_s" | "i64.trunc_f64_s" => "!(arg0 >= -9223372036854775808.0 && arg0 < 9223372036854775808.0)",
             "i64.trunc_f32_u" | "i64.trunc_f64_u" => "!(arg0 > -1.0 && arg0 < 18446744073709551616.0)",
-            "memory.fill" | "memory.copy" | "memory.init" | "table.copy" | "table.init" | "table.fill" => return None,
-            "table.get" => "(table_entry_idx as u32) >= table_size",
+            name if LOOKED_UP.contains(&name) => return def(Bound::Trap, Ty::Bool),
+            _ if self.accessed().is_some() && CATEGORIES[usize::from(self.category)] == "atomic" => {
+                "(addr as u64) + offset + (data_size as u64) > memory_bytes || ((addr as u64) + offset) % (data_size as u64) != 0"
+            }
             _ if self.accessed().is_some() => "(addr as u64) + offset + (data_size as u64) > memory_bytes",
-            _ if self.category == 0 || self.category == 2 || self.category == 3 || self.category == 10 => "false",
-            _ => return None,
+            _ => "false",
         };
         def(Bound::Formula(formula), Ty::Bool)
     }
@@ -299,7 +406,6 @@ impl Instruction {
     pub fn hidden(name: &str) -> Option<Definition> {
         match name {
             "memory_bytes" => def(Bound::MemoryBytes, Ty::U64),
-            "table_size" => def(Bound::TableSize, Ty::U32),
             _ => None,
         }
     }

@@ -35,7 +35,15 @@ pub(super) fn storage(program: &Program, constants: &mut dyn FnMut(&Expr) -> Vec
 /// A probe that no script has.
 fn probe(event: Event, stmts: Vec<Stmt>, span: crate::source::Span) -> Probe {
     let matched = Match { event, mode: Mode::None };
-    Probe { script: 0, number: 0, rule: u32::MAX, matched, body: Rc::new(Body { stmts, ..Body::default() }), span }
+    Probe {
+        script: 0,
+        number: 0,
+        rule: u32::MAX,
+        matched,
+        body: Rc::new(Body { stmts, ..Body::default() }),
+        span,
+        alternative: false,
+    }
 }
 
 /// At a function's entry, variables begin with what is no constant.

@@ -200,7 +200,8 @@ fn asks_lines(probe: &Probe) -> Option<crate::source::Span> {
 /// All groups, in the order of scripts; what no engine can do is said.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
-    for probe in program.probes.iter().filter(|p| p.matched.event.has_sites()) {
+    // An engine that does not find an operand's type takes offence: a rule without a bound is for addresses of 32 bits.
+    for probe in program.probes.iter().filter(|p| p.matched.event.has_sites() && !p.alternative) {
         if matches!(probe.matched.mode, Mode::Alt | Mode::BlockAlt) {
             let message = "an engine does not replace instructions";
             said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target does: give the program with `-a`");
@@ -246,7 +247,7 @@ fn is_extension(bound: Bound) -> bool {
             | Bound::ResolvedFid
             | Bound::RefTaken
             | Bound::MemoryBytes
-            | Bound::TableSize
+            | Bound::Trap
     )
 }
 

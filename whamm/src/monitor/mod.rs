@@ -199,7 +199,11 @@ impl<'a> Maker<'a> {
             });
             for event in group.names(said) {
                 let name = Name { event: &event, predicate: predicate.as_ref(), record, given: &given };
-                let text = name.to_string();
+                let mut text = name.to_string();
+                // Names are the same but types are not: blanks make a difference that engines do not see.
+                while self.exports.iter().any(|e| e.0 == text && e.1[0].1 != shape) {
+                    text.insert(text.len() - 1, ' ');
+                }
                 match self.exports.iter_mut().find(|e| e.0 == text) {
                     Some(found) => found.1.push((index, shape.clone())),
                     None => self.exports.push((text, vec![(index, shape.clone())])),

@@ -9,7 +9,11 @@ mod access;
 mod frames;
 mod operands;
 mod replacement;
+mod shadowing;
 mod sums;
+mod traps;
+
+pub(crate) use traps::Segment;
 
 use super::known::{Site, access};
 use super::rows::Source;
@@ -62,6 +66,10 @@ struct Walker<'r, 'a> {
     moved: Vec<(u64, usize)>,
     inserts: Vec<(usize, Vec<u8>)>,
     stretch: Option<Stretch>,
+    /// Whether references to certain types occur.
+    typed: bool,
+    /// What is known of the entry that the instruction before got from a table, in a local.
+    got: Option<(usize, u32)>,
     deferred: HashMap<usize, Vec<(Action<'a>, usize)>>,
     frames: Vec<Storage>,
     reported: BTreeSet<u32>,
@@ -72,17 +80,18 @@ struct Walker<'r, 'a> {
 }
 
 /// The operands that a body asks for, and whether it changes them.
-fn asked(actions: &[&Action<'_>], pick: fn(Bound) -> Option<u8>) -> (Option<u8>, bool) {
+fn asked(actions: &[&Action<'_>], pick: fn(Bound) -> Option<u8>, looked_at: u8) -> (Option<u8>, bool) {
     let mut most = None;
     let mut changed = false;
     for action in actions {
         action.probe.body.walk(&mut |e| {
             if let ExprKind::Bound(b) = e.kind {
                 let implied = match b {
-                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => Some(0),
-                    _ => pick(b),
+                    Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => Some(Bound::Arg(0)),
+                    Bound::Trap => Some(Bound::Arg(looked_at - 1)),
+                    _ => Some(b),
                 };
-                most = most.max(implied);
+                most = most.max(implied.and_then(pick));
             }
             // A bulk operation is done a second time with all of its operands.
             if let ExprKind::Builtin(Builtin::Event(crate::events::Function::DupAt), _) = e.kind {
@@ -118,6 +127,9 @@ pub(crate) fn rewrite<'a>(
     validator.read_locals(&mut reader)?;
     let declared = body.get_locals_reader()?.into_iter().collect::<Result<Vec<_>, _>>()?;
     let ops = walk::walk(r.app.bytes, body)?;
+    let typed = r.app.typed_references
+        || declared.iter().any(|(_, ty)| crate::app::is_typed(ty))
+        || ops.iter().any(|op| walk::is_typed(&op.operator));
     let probes = |event| r.probes_of(event);
     let (entry, exit) = (probes(Event::FuncEntry), probes(Event::FuncExit));
     let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
@@ -132,6 +144,8 @@ pub(crate) fn rewrite<'a>(
         moved: vec![],
         inserts: vec![],
         stretch: None,
+        typed,
+        got: None,
         deferred: HashMap::new(),
         frames: vec![],
         reported,
@@ -175,6 +189,11 @@ fn ends_function(op: &O<'_>) -> bool {
 impl<'a> Walker<'_, 'a> {
     fn put(&mut self) -> InstructionSink<'_> {
         InstructionSink::new(&mut self.out)
+    }
+
+    /// A type on the operand stack, for a local that holds such a value.
+    fn val(&self, ty: W) -> ValType {
+        self.r.app.val(ty, self.typed)
     }
 
     fn reachable(&self) -> bool {
@@ -319,7 +338,7 @@ impl<'a> Walker<'_, 'a> {
             }
             if reachable {
                 let wants: Vec<&Action<'_>> = first.iter().chain(&targets).chain(&later).collect();
-                saved = self.save(&wants, &args, !alts.is_empty());
+                saved = self.save(&wants, i, &args, !alts.is_empty());
                 self.emit(&first, i, &saved, &[], false);
                 self.emit_targets(&targets, i, &saved);
                 self.restore(&wants, &saved, alts.is_empty());
@@ -338,10 +357,8 @@ impl<'a> Walker<'_, 'a> {
                 }
             }
         }
-        self.moved.push((offset, self.out.len()));
-        let op = &self.ops[i];
-        self.r.remap.write(&op.operator, op.bytes, &mut self.out);
-        let operator = op.operator.clone();
+        self.write_op(i);
+        let operator = self.ops[i].operator.clone();
         self.validator.op(offset, &operator)?;
         if behind {
             self.behind(i);
@@ -377,7 +394,7 @@ impl<'a> Walker<'_, 'a> {
         let mut actions = self.blocks(i, reachable);
         actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
         if reachable {
-            let saved = self.save(&actions.iter().collect::<Vec<_>>(), &args, false);
+            let saved = self.save(&actions.iter().collect::<Vec<_>>(), i, &args, false);
             self.emit(&actions, i, &saved, &[], false);
             self.restore(&actions.iter().collect::<Vec<_>>(), &saved, true);
         }
@@ -433,7 +450,7 @@ impl<'a> Walker<'_, 'a> {
         let entries = self.match_all(&entries, i, &args, &[]);
         let reachable = self.reachable();
         if reachable {
-            let held = self.save(&entries.iter().collect::<Vec<_>>(), &args, false);
+            let held = self.save(&entries.iter().collect::<Vec<_>>(), i, &args, false);
             self.emit(&entries, i, &held, &[], false);
         }
         if self.ops[i].nesting == Nesting::End && reachable {
@@ -495,7 +512,7 @@ impl<'a> Walker<'_, 'a> {
         actions.extend(self.match_all(&after, i, &results, &[]));
         if reachable {
             let refs: Vec<&Action<'_>> = actions.iter().collect();
-            let saved = self.save(&refs, &results, false);
+            let saved = self.save(&refs, i, &results, false);
             self.emit(&actions, i, &saved, &[], false);
             let refs: Vec<&Action<'_>> = actions.iter().collect();
             self.restore(&refs, &saved, true);

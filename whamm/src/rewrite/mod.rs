@@ -10,6 +10,7 @@ mod module;
 mod remap;
 mod removal;
 mod rows;
+mod shadow;
 mod tally;
 mod walk;
 
@@ -28,6 +29,7 @@ use crate::types::Ty;
 use known::Facts;
 use remap::Remap;
 use rows::Rows;
+use shadow::Shadows;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -94,8 +96,18 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) by_event: Vec<Vec<&'a Probe>>,
     pub(crate) structural: Vec<&'a Probe>,
     pub(crate) matched: BTreeSet<u32>,
-    /// Copies of tables, by table: address and length.
-    pub(crate) tables: HashMap<u32, Option<(u32, u32)>>,
+    /// Which functions tables hold.
+    shadows: Shadows,
+    /// Whether shadows are kept up.
+    pub(crate) shadowed: bool,
+    /// What tables hold that never change: address and length.
+    pub(crate) fixed: HashMap<u32, (u32, u32)>,
+    /// Where the types of tables' entries are, if they are known.
+    pub(crate) entry_types: HashMap<u32, Option<u32>>,
+    /// Whether a probe asks if an instruction is about to trap.
+    pub(crate) asks_traps: bool,
+    /// Globals with the lengths of segments that the program gives up.
+    pub(crate) segments: HashMap<function::Segment, u32>,
     /// The function that writes the report, if there is one.
     pub(crate) flush: Option<u32>,
 }
@@ -246,6 +258,12 @@ impl<'a> Rewriter<'a> {
             shifted: remap.added_memories(),
             lines: asks_lines.then(|| Lines::read(app.bytes)),
         };
+        let (mut asks_functions, mut asks_traps) = (false, false);
+        each_expr(program, &mut |e| {
+            asks_traps |= matches!(e.kind, ExprKind::Bound(Bound::Trap));
+            asks_functions |= matches!(e.kind, ExprKind::Bound(Bound::ResolvedFid | Bound::Trap));
+        });
+        let shadows = if asks_functions { Shadows::of(app) } else { Shadows::default() };
         let mut by_event: Vec<Vec<&Probe>> = vec![Vec::new(); crate::events::instructions().len()];
         let mut structural = Vec::new();
         for probe in &program.probes {
@@ -273,7 +291,12 @@ impl<'a> Rewriter<'a> {
             by_event,
             structural,
             matched: BTreeSet::new(),
-            tables: HashMap::new(),
+            shadowed: shadows.changing,
+            shadows,
+            fixed: HashMap::new(),
+            entry_types: HashMap::new(),
+            asks_traps,
+            segments: HashMap::new(),
             flush,
         }
     }
@@ -290,6 +313,17 @@ impl<'a> Rewriter<'a> {
         }
         for (span, message) in self.facts.failures.borrow().iter() {
             said.push(Kind::GeneralError, Some(*span), message.clone());
+        }
+        if self.app.memories.iter().any(|m| m.wide) || self.app.tables.iter().any(|t| t.wide) {
+            for span in &self.program.narrow {
+                let message = "this rule leaves out what has 64-bit addresses in the program";
+                said.push_help(
+                    Kind::ProbeWarning,
+                    Some(*span),
+                    message,
+                    "write `... as u64` where it uses addresses, and u64 variables",
+                );
+            }
         }
         let mut rules: HashMap<u32, &Probe> = HashMap::new();
         for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites()) {

@@ -21,7 +21,7 @@ use wasm_encoder::{
     FunctionSection, GlobalSection, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection,
     TableSection, TagSection, TypeSection, ValType,
 };
-use wasmparser::{ExternalKind, Operator, Parser, Payload};
+use wasmparser::{ExternalKind, Parser, Payload};
 
 /// The sections of the output, as far as they are done.
 #[derive(Default)]
@@ -548,45 +548,6 @@ impl<'a> Rewriter<'a> {
             _ => {}
         }
     }
-
-    /// A copy, in our memory, of which functions a table holds when the program starts: its address and length.
-    pub(super) fn table_copy(&mut self, table: u32) -> Option<(u32, u32)> {
-        if let Some(found) = self.tables.get(&table) {
-            return *found;
-        }
-        let changed = table < self.app.imported_tables || self.app.bodies().flatten().any(|(_, body)| changes_tables(&body));
-        let segments = self.app.elements.get(&table).filter(|_| !changed);
-        let copy = segments.map(|segments| {
-            let len = segments.iter().map(|(at, list)| *at as usize + list.len()).max().unwrap_or(0);
-            let mut entries = vec![u32::MAX; len.min(1 << 22)];
-            for (at, list) in segments {
-                for (i, &f) in list.iter().enumerate() {
-                    if let Some(entry) = entries.get_mut(*at as usize + i) {
-                        *entry = f;
-                    }
-                }
-            }
-            let bytes: Vec<u8> = entries.iter().flat_map(|f| f.to_le_bytes()).collect();
-            (self.support.bytes(&bytes, 4), u32::try_from(entries.len()).unwrap_or(0))
-        });
-        self.tables.insert(table, copy);
-        copy
-    }
-}
-
-/// Whether a function changes a table while the program runs.
-fn changes_tables(body: &wasmparser::FunctionBody<'_>) -> bool {
-    let Ok(reader) = body.get_operators_reader() else { return true };
-    reader.into_iter().flatten().any(|op| {
-        matches!(
-            op,
-            Operator::TableSet { .. }
-                | Operator::TableFill { .. }
-                | Operator::TableInit { .. }
-                | Operator::TableCopy { .. }
-                | Operator::TableGrow { .. }
-        )
-    })
 }
 
 /// What runs the program, and what takes its place.

@@ -81,6 +81,30 @@ pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
     leaves(op) || matches!(op, O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. } | O::TryTable { .. })
 }
 
+/// Whether an instruction speaks of references to certain types.
+pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
+    use Operator as O;
+    match op {
+        O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => {
+            matches!(blockty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(ty))
+        }
+        O::TryTable { try_table } => matches!(try_table.ty, wasmparser::BlockType::Type(ty) if crate::app::is_typed(&ty)),
+        O::TypedSelect { ty } => crate::app::is_typed(ty),
+        O::CallRef { .. }
+        | O::ReturnCallRef { .. }
+        | O::RefAsNonNull
+        | O::BrOnNull { .. }
+        | O::BrOnNonNull { .. }
+        | O::BrOnCast { .. }
+        | O::BrOnCastFail { .. }
+        | O::RefCastNonNull { .. }
+        | O::RefCastNullable { .. }
+        | O::RefTestNonNull { .. }
+        | O::RefTestNullable { .. } => true,
+        _ => false,
+    }
+}
+
 fn nesting(op: &Operator<'_>) -> Nesting {
     use Operator as O;
     match op {

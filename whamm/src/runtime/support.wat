@@ -703,6 +703,58 @@
         (br $next)))
       (br_if $ranks (i32.lt_u (local.tee $rank (i32.add (local.get $rank) (i32.const 1))) (i32.const 15)))))
 
+  ;; ---- shadows of tables: an address and a length; a function is its index and one, zero is not known
+
+  (func $fid_get (param $shadow i32) (param $i i32) (result i32)
+    (if (i32.ge_u (local.get $i) (i32.load $own offset=4 (local.get $shadow))) (then (return (i32.const -1))))
+    (i32.sub (i32.load $own (i32.add (i32.load $own (local.get $shadow)) (i32.shl (local.get $i) (i32.const 2)))) (i32.const 1)))
+
+  ;; An entry beyond the end is made only to be known.
+  (func $fid_set (param $shadow i32) (param $i i32) (param $fid i32) (local $len i32) (local $at i32)
+    (local.set $len (i32.load $own offset=4 (local.get $shadow)))
+    (if (i32.ge_u (local.get $i) (local.get $len)) (then
+      (if (i32.or (i32.eq (local.get $fid) (i32.const -1)) (i32.ge_u (local.get $i) (i32.const 0x400000))) (then (return)))
+      (local.set $at (call $alloc (i32.shl (i32.shl (i32.add (local.get $i) (i32.const 8)) (i32.const 1)) (i32.const 2))))
+      (memory.copy $own $own (local.get $at) (i32.load $own (local.get $shadow)) (i32.shl (local.get $len) (i32.const 2)))
+      (i32.store $own (local.get $shadow) (local.get $at))
+      (i32.store $own offset=4 (local.get $shadow) (i32.shl (i32.add (local.get $i) (i32.const 8)) (i32.const 1)))))
+    (i32.store $own (i32.add (i32.load $own (local.get $shadow)) (i32.shl (local.get $i) (i32.const 2))) (i32.add (local.get $fid) (i32.const 1))))
+
+  (func $fid_fill (param $shadow i32) (param $i i32) (param $fid i32) (param $n i32)
+    (if (i32.eq (local.get $fid) (i32.const -1)) (then
+      ;; Nothing has to be forgotten beyond the end.
+      (if (i32.ge_u (local.get $i) (i32.load $own offset=4 (local.get $shadow))) (then (return)))
+      (if (i32.gt_u (local.get $n) (i32.sub (i32.load $own offset=4 (local.get $shadow)) (local.get $i)))
+        (then (local.set $n (i32.sub (i32.load $own offset=4 (local.get $shadow)) (local.get $i)))))))
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $n)))
+      (local.set $n (i32.sub (local.get $n) (i32.const 1)))
+      (call $fid_set (local.get $shadow) (i32.add (local.get $i) (local.get $n)) (local.get $fid))
+      (br $next))))
+
+  (func $fid_copy (param $to i32) (param $i i32) (param $from i32) (param $j i32) (param $n i32) (local $k i32) (local $step i32)
+    (if (i32.eqz (local.get $n)) (then (return)))
+    (local.set $step (i32.const 1))
+    ;; What is moved up is moved from its end.
+    (if (i32.gt_u (local.get $i) (local.get $j)) (then
+      (local.set $step (i32.const -1))
+      (local.set $k (i32.sub (local.get $n) (i32.const 1)))))
+    (loop $next
+      (call $fid_set (local.get $to) (i32.add (local.get $i) (local.get $k))
+        (call $fid_get (local.get $from) (i32.add (local.get $j) (local.get $k))))
+      (local.set $k (i32.add (local.get $k) (local.get $step)))
+      (br_if $next (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+
+  ;; From a segment: its functions lie at an address.
+  (func $fid_init (param $to i32) (param $i i32) (param $at i32) (param $len i32) (param $j i32) (param $n i32) (local $k i32)
+    (block $done (loop $next
+      (br_if $done (i32.ge_u (local.get $k) (local.get $n)))
+      (br_if $done (i32.ge_u (i32.add (local.get $j) (local.get $k)) (local.get $len)))
+      (call $fid_set (local.get $to) (i32.add (local.get $i) (local.get $k))
+        (i32.sub (i32.load $own (i32.add (local.get $at) (i32.shl (i32.add (local.get $j) (local.get $k)) (i32.const 2)))) (i32.const 1)))
+      (local.set $k (i32.add (local.get $k) (i32.const 1)))
+      (br $next))))
+
   ;; ---- where writes go
 
   ;; Keeps everything, for the host to fetch.
@@ -851,5 +903,6 @@
   (export "put_map" (func $put_map)) (export "rows" (func $rows)) (export "records" (func $records)) (export "write_kept" (func $write_kept))
   (export "kept_report" (func $kept_report)) (export "write_own" (func $write_own)) (export "write_lent" (func $write_lent)) (export "open_own" (func $open_own))
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
-  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
+  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "fid_get" (func $fid_get))
+  (export "fid_fill" (func $fid_fill)) (export "fid_copy" (func $fid_copy)) (export "fid_init" (func $fid_init)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
   (export "env_or" (func $env_or)) (export "join" (func $join)))

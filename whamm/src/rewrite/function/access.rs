@@ -48,12 +48,7 @@ impl<'a> Walker<'_, 'a> {
                 self.put().i64_const(found.page.into()).i64_shl().local_set(local);
                 Some(Storage::Locals(local))
             }
-            Bound::TableSize => {
-                let O::TableGet { table } = self.ops[i].operator else { return None };
-                let local = self.locals.take(ValType::I32);
-                self.put().table_size(table).local_set(local);
-                Some(Storage::Locals(local))
-            }
+            Bound::Trap => self.trapping(i, args),
             Bound::RefTaken => self.ref_taken(i, first?),
             Bound::TargetFuncref => {
                 let table = table_of(&self.ops[i].operator)?;
@@ -61,7 +56,7 @@ impl<'a> Walker<'_, 'a> {
                 self.put().local_get(first?).table_get(table).local_set(local);
                 Some(Storage::Locals(local))
             }
-            Bound::ResolvedFid => self.resolved(i, first?),
+            Bound::ResolvedFid => self.resolved(i, args.first().copied()),
             _ => None,
         }
     }
@@ -92,18 +87,6 @@ impl<'a> Walker<'_, 'a> {
             _ => {}
         }
         self.put().local_set(local);
-        Some(Storage::Locals(local))
-    }
-
-    /// The index of the function in a table's entry, from a copy of what the program puts there when it starts.
-    pub(super) fn resolved(&mut self, i: usize, entry: u32) -> Option<Storage> {
-        let table = table_of(&self.ops[i].operator)?;
-        let (at, len) = self.r.table_copy(table)?;
-        let local = self.locals.take(ValType::I32);
-        let memory = self.r.support.layout().memory;
-        self.put().local_get(entry).i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
-        self.put().local_get(entry).i32_const(2).i32_shl().i32_load(crate::emit::code::word(at, memory));
-        self.put().else_().i32_const(-1).end().local_set(local);
         Some(Storage::Locals(local))
     }
 }

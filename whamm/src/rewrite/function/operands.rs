@@ -40,6 +40,14 @@ impl<'a> Walker<'_, 'a> {
 
     pub(super) fn listed_result(&self, i: usize) -> Option<W> {
         let event = self.ops[i].event?;
+        let wide = match self.ops[i].operator {
+            O::MemorySize { mem } | O::MemoryGrow { mem } => self.r.app.memories.get(mem as usize).is_some_and(|m| m.wide),
+            O::TableSize { table } | O::TableGrow { table } => self.r.app.tables.get(table as usize).is_some_and(|t| t.wide),
+            _ => false,
+        };
+        if wide {
+            return Some(W::I64);
+        }
         let found = Event::Opcode(event).variable("res0")?;
         match found.ty.slots()[..] {
             _ if found.ty == Ty::Any => self.computed_result(i),
@@ -73,10 +81,10 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the instruction is replaced.
-    pub(super) fn save(&mut self, actions: &[&Action<'_>], args: &[W], all: bool) -> Vec<(u32, ValType)> {
-        let (most, changed) = asked(actions, argument);
+    pub(super) fn save(&mut self, actions: &[&Action<'_>], i: usize, args: &[W], all: bool) -> Vec<(u32, ValType)> {
+        let (most, changed) = asked(actions, argument, traps::looked_at(&self.ops[i].operator));
         let count = if all { args.len() } else { most.map_or(0, |n| usize::from(n) + 1).min(args.len()) };
-        let types: Vec<ValType> = args[..count].iter().map(|&t| val(t)).collect();
+        let types: Vec<ValType> = args[..count].iter().map(|&t| self.val(t)).collect();
         let saved: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
         if all || changed {
             for &(local, _) in &saved {
@@ -99,7 +107,7 @@ impl<'a> Walker<'_, 'a> {
 
     /// Puts operands back that were taken off to be changed.
     pub(super) fn restore(&mut self, actions: &[&Action<'_>], saved: &[(u32, ValType)], kept: bool) {
-        if kept && asked(actions, argument).1 {
+        if kept && asked(actions, argument, 1).1 {
             for &(local, _) in saved.iter().rev() {
                 self.put().local_get(local);
             }
@@ -108,7 +116,8 @@ impl<'a> Walker<'_, 'a> {
 
     pub(super) fn hold_results(&mut self, most: Option<u8>, types: &[W], changed: bool) -> Vec<(u32, ValType)> {
         let count = most.map_or(0, |n| usize::from(n) + 1).min(types.len());
-        let held: Vec<(u32, ValType)> = types[..count].iter().map(|&t| (self.locals.take(val(t)), val(t))).collect();
+        let types: Vec<ValType> = types[..count].iter().map(|&t| self.val(t)).collect();
+        let held: Vec<(u32, ValType)> = types.into_iter().map(|t| (self.locals.take(t), t)).collect();
         for (n, &(local, _)) in held.iter().enumerate() {
             if n + 1 == held.len() && !changed {
                 self.put().local_tee(local);

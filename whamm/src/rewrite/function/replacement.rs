@@ -18,7 +18,7 @@ impl<'a> Walker<'_, 'a> {
         let results = {
             let mut list = self.result_types(i);
             list.reverse();
-            list.into_iter().map(val).collect::<Vec<_>>()
+            list.into_iter().map(|t| self.val(t)).collect::<Vec<_>>()
         };
         let held: Vec<u32> = results.iter().map(|&t| self.locals.take(t)).collect();
         let callees = (0..u32::try_from(self.r.app.functions.len()).unwrap_or(0))
@@ -79,8 +79,7 @@ impl<'a> Walker<'_, 'a> {
                 let message = "a branch cannot be replaced under a condition that is known only at run time";
                 self.r.support.refused.push((span, message.into(), "put the condition into the body of a `before` probe".into()));
             }
-            let op = &self.ops[i];
-            self.r.remap.write(&op.operator, op.bytes, &mut self.out);
+            self.write_op(i);
             self.put().end();
         }
         self.validator.op(self.ops[i].offset, &operator)

@@ -1,0 +1,15 @@
+;; Memories and tables with addresses of 64 bits beside others.
+(module
+  (memory (export "memory") i64 1)
+  (memory $n 2)
+  (table $t i64 3 funcref)
+  (elem (table $t) (i64.const 1) func $f)
+  (func $f (param i32) (result i32) local.get 0)
+  (func (export "main") (result i64 i32)
+    (i64.store offset=8 (i64.const 16) (i64.const 77))
+    (i32.store $n offset=4 (i32.const 8) (i32.const 5))
+    (memory.copy 0 $n (i64.const 40) (i32.const 12) (i32.const 4))
+    (memory.fill (i64.const 60) (i32.const 1) (i64.const 2))
+    (drop (memory.grow (i64.const 1)))
+    (i64.load (i64.const 24))
+    (call_indirect $t (param i32) (result i32) (i32.load $n (i32.const 12)) (i64.const 1))))
