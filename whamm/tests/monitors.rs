@@ -29,17 +29,7 @@ fn program(name: &str) -> Vec<u8> {
 const PROGRAMS: [&str; 2] = ["fac.wat", "sieve.wat"];
 
 /// A cache as `cache.rs` describes it, for machines whose compiler has no target for it.
-const CACHE: &str = r#"(module (memory 1)
-  (func $miss (param $line i32) (result i32) (local $at i32)
-    (local.set $at (i32.shl (i32.and (local.get $line) (i32.const 255)) (i32.const 2)))
-    (i32.ne (i32.load (local.get $at)) (i32.add (local.get $line) (i32.const 1)))
-    (i32.store (local.get $at) (i32.add (local.get $line) (i32.const 1))))
-  (func (export "access") (param $a i32) (param $n i32) (result i32) (local $first i32) (local $last i32)
-    (local.set $first (i32.shr_u (local.get $a) (i32.const 6)))
-    (local.set $last (i32.shr_u (i32.add (local.get $a) (i32.sub (local.get $n) (i32.const 1))) (i32.const 6)))
-    (call $miss (local.get $first))
-    (if (result i32) (i32.ne (local.get $first) (local.get $last)) (then (call $miss (local.get $last))) (else (i32.const 0)))
-    i32.add))"#;
+const CACHE: &str = include_str!("apps/cache_lines.wat");
 
 /// The library of the cache simulation, compiled from its source where the compiler can.
 fn cache() -> &'static [u8] {

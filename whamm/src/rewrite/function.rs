@@ -307,6 +307,11 @@ impl<'a> Walker<'_, 'a> {
         self.r.by_event[event.index].iter().copied().filter(|p| modes.contains(&p.matched.mode)).collect()
     }
 
+    /// Whether a probe of an instruction may want to know its operands.
+    fn asks_operands(&self, i: usize) -> bool {
+        self.ops[i].event.is_some_and(|e| self.r.asking[e.index])
+    }
+
     fn match_all(&mut self, probes: &[&'a Probe], index: usize, args: &[W], results: &[W]) -> Vec<Action<'a>> {
         probes.iter().filter_map(|p| self.matched(p, index, false, args, results)).collect()
     }
@@ -323,7 +328,7 @@ impl<'a> Walker<'_, 'a> {
         if let Some(alt) = self.block_replacement(i) {
             return self.replace_block(i, &alt);
         }
-        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
+        let args = if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
         let mut saved = Vec::new();
         let mut later = Vec::new();
         if !behind {
@@ -390,7 +395,7 @@ impl<'a> Walker<'_, 'a> {
     /// What happens behind an `end` or a `loop` on account of coming to it.
     fn behind(&mut self, i: usize) {
         let reachable = self.reachable();
-        let args = self.stack(16);
+        let args = if self.asks_operands(i) { self.stack(16) } else { vec![] };
         let mut actions = self.blocks(i, reachable);
         actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
         if reachable {
@@ -449,7 +454,7 @@ impl<'a> Walker<'_, 'a> {
         let args = if entries.is_empty() { vec![] } else { self.stack(8) };
         let entries = self.match_all(&entries, i, &args, &[]);
         let reachable = self.reachable();
-        if reachable {
+        if reachable && !entries.is_empty() {
             let held = self.save(&entries.iter().collect::<Vec<_>>(), i, &args, false);
             self.emit(&entries, i, &held, &[], false);
         }
@@ -473,7 +478,7 @@ impl<'a> Walker<'_, 'a> {
                 later = self.later(i, &[], reachable);
             }
             // Control may come to an end from elsewhere.
-            if reachable && (was_reachable || self.ops[i].nesting == Nesting::End) {
+            if !later.is_empty() && reachable && (was_reachable || self.ops[i].nesting == Nesting::End) {
                 let results = self.stack(8);
                 let refs: Vec<&Action<'_>> = later.iter().collect();
                 let (most, changed) = asked_results(&refs);

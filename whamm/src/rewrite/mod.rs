@@ -94,6 +94,8 @@ pub(crate) struct Rewriter<'a> {
     /// Sites at which frames' variables are reported: function, variable, where it is added up.
     pub(crate) framed: BTreeMap<(u32, u32), u32>,
     pub(crate) by_event: Vec<Vec<&'a Probe>>,
+    /// Whether probes of an event may want to know operands or results.
+    pub(crate) asking: Vec<bool>,
     pub(crate) structural: Vec<&'a Probe>,
     pub(crate) matched: BTreeSet<u32>,
     /// Which functions tables hold.
@@ -288,6 +290,7 @@ impl<'a> Rewriter<'a> {
             parts: BTreeMap::new(),
             first: vec![],
             framed: BTreeMap::new(),
+            asking: by_event.iter().map(|probes| probes.iter().any(|p| asks_operands(p))).collect(),
             by_event,
             structural,
             matched: BTreeSet::new(),
@@ -341,6 +344,17 @@ impl<'a> Rewriter<'a> {
     pub(crate) fn uses_frames(&self) -> bool {
         !self.program.frames.is_empty()
     }
+}
+
+/// Whether a probe looks at operands, changes them, or takes the instruction's place.
+fn asks_operands(probe: &Probe) -> bool {
+    let body = &probe.body;
+    let mut asks = !body.bounds.is_empty() || !body.assigned.is_empty() || probe.matched.mode.name().contains("alt");
+    body.walk(&mut |e| {
+        asks |= matches!(e.kind, ExprKind::Builtin(Builtin::Event(_), _));
+        asks |= matches!(e.kind, ExprKind::Bound(b) if !b.is_static());
+    });
+    asks
 }
 
 /// Variables of frames that a body uses.

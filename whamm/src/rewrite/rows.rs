@@ -32,7 +32,8 @@ pub(crate) struct Rows {
     known: HashMap<(usize, Option<usize>), u32>,
     /// Where the words of values come from.
     pub(crate) words: Vec<Source>,
-    shared: HashMap<u32, u32>,
+    /// Words of globals, by global.
+    shared: Vec<Option<u32>>,
 }
 
 fn count(n: usize) -> u32 {
@@ -59,12 +60,14 @@ impl Rows {
         let word = match words {
             // Sites whose counts are always equal share a counter, and so a word.
             [Source::Global(global, _)] => {
-                let next = count(self.words.len());
-                let word = *self.shared.entry(*global).or_insert(next);
-                if word == next {
-                    self.words.push(words[0]);
+                let at = *global as usize;
+                if self.shared.len() <= at {
+                    self.shared.resize(at + 1, None);
                 }
-                word
+                *self.shared[at].get_or_insert_with(|| {
+                    self.words.push(words[0]);
+                    count(self.words.len() - 1)
+                })
             }
             _ => {
                 self.words.extend_from_slice(words);
