@@ -1,6 +1,6 @@
 //! What modules are compiled for, and by.
 
-use crate::compile::{Optimize, Options, Target};
+use crate::compile::{Optimize, Options, Sites, Target};
 use crate::error::Error;
 use crate::features::{Features, Proposal, Specification};
 use std::sync::Arc;
@@ -41,7 +41,13 @@ impl Config {
         self
     }
 
-    /// Whether code counts how often everything is executed, see [`Module::counts`](crate::Module::counts).
+    /// Where probes can be switched on while programs run.
+    pub fn sites(&mut self, sites: Sites) -> &mut Self {
+        self.options.sites = sites;
+        self
+    }
+
+    /// Whether all code counts how often everything is executed, see [`Module::counts`](crate::Module::counts).
     pub fn counts(&mut self, on: bool) -> &mut Self {
         self.options.counts = on;
         self

@@ -142,6 +142,9 @@ pub enum Error {
     /// A file of machine code is not taken.
     #[error("{0}")]
     Artifact(String),
+    /// Nothing can be attached to a program that runs.
+    #[error("nothing can be attached: {0}")]
+    Attach(String),
     /// A host function has failed.
     #[error(transparent)]
     Host(Box<dyn std::error::Error + Send + Sync>),

@@ -66,7 +66,7 @@ mod vm;
 pub mod wasi;
 
 pub use cache::Cache;
-pub use compile::{Optimize, Options};
+pub use compile::{Optimize, Options, Sites};
 pub use engine::{Config, Engine};
 pub use error::{Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, TrapReport, demangled};
 pub use features::{Proposal, Specification};

@@ -71,7 +71,7 @@ fn spelled_out(bytes: &[u8], names: &[&str]) -> Option<Vec<((usize, u32), u64)>>
 fn counted(bytes: &[u8], names: &[&str], optimize: wasm_aot::Optimize) -> Option<Vec<((usize, u32), u64)>> {
     let (mut store, module, instance) = instantiate(&engine(true, optimize), bytes);
     call_all(&mut store, instance?, names);
-    let counts = module.counts(&mut store).expect("the engine counts");
+    let counts = module.counts().expect("the engine counts");
     let functions = counts.functions().enumerate();
     let each = functions.flat_map(|(defined, function)| {
         function.instructions().into_iter().map(move |i| ((defined, i.offset), i.count)).collect::<Vec<_>>()

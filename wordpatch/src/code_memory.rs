@@ -75,6 +75,35 @@ impl CodeMemory {
         Self::placed(Place::Free(at), len)
     }
 
+    /// Puts code memory of the same contents where code is mapped. Threads may be executing it: whoever comes by in between waits for
+    /// the new mapping.
+    ///
+    /// # Safety
+    /// The caller owns the whole pages from `at` on that hold `len` bytes, which are readable; nobody unmaps them but the new owner, and nobody writes to
+    /// them meanwhile.
+    pub unsafe fn over(at: CodeAddr, len: usize) -> Result<Self, OsError> {
+        fork::prepare();
+        let len = pages::round_up(len.max(1));
+        let file = pages::memory_file(c"fastinst-code", len)?;
+        // SAFETY: (1) a new mapping.
+        let writable = unsafe { pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file)? };
+        // SAFETY: (1) the caller, for what is read; (2) the copy is ours, and new.
+        let replaced = unsafe {
+            copy_quads(at, writable, 0..len);
+            pages::map_file(Place::Over(at), len, Protection::ReadExecute, &file)
+        };
+        if let Err(error) = replaced {
+            // SAFETY: (1) mapped above and not handed out.
+            unsafe { pages::unmap(writable, len)? };
+            return Err(error);
+        }
+        let span = Span { base: at, writable, len };
+        // One range, all of it written.
+        let written = std::iter::once(0..len).collect();
+        regions().push(Region { span, written });
+        Ok(Self { span })
+    }
+
     fn placed(place: Place, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let len = pages::round_up(len.max(1));
@@ -197,7 +226,7 @@ fn separate(region: &Region) -> Result<(), OsError> {
 /// Copies quadword by quadword: the parent may be replacing some of them by one store each.
 ///
 /// # Safety
-/// Both regions hold the range of whole pages.
+/// Both regions hold the range of whole pages, and only whole quadwords of the first are written meanwhile.
 unsafe fn copy_quads(from: CodeAddr, to: CodeAddr, range: Range<usize>) {
     for offset in range.step_by(8) {
         let at = |base: CodeAddr| base.offset(offset as isize).get() as *mut u64;

@@ -40,7 +40,7 @@ enum Command {
     /// Compile a module to a file of machine code
     Compile(compile::Compile),
     /// Run a program: .wasm, .wat or .aot
-    Run(run::Run),
+    Run(Box<run::Run>),
     /// Show what a module or a file of machine code consists of
     Inspect(inspect::Inspect),
     /// Compile the module inside a file of machine code again, and compare

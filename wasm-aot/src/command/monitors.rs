@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
+use wasm_aot::Module;
 use wasm_aot::monitor::{Choices, KINDS, Report};
-use wasm_aot::wasi::WasiCtx;
-use wasm_aot::{Module, Store};
 
 /// List the monitors that `run --monitor` knows, with their options
 #[derive(Debug, Args)]
@@ -102,8 +101,8 @@ impl Observation {
     }
 
     /// Writes what was observed. A report that cannot be written does not change how the program ended.
-    pub(crate) fn end(self, store: &mut Store<WasiCtx>, module: &Module) {
-        let reports: Vec<Report> = self.choices.iter().filter_map(|choice| choice.report(&mut *store, module)).collect();
+    pub(crate) fn end(self, module: &Module) {
+        let reports: Vec<Report> = self.choices.iter().filter_map(|choice| choice.report(module)).collect();
         if reports.is_empty() {
             return;
         }

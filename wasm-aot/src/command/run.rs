@@ -80,7 +80,7 @@ impl Run {
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
         let done = self.execute(&engine, &mut store, &module);
-        observation.end(&mut store, &module);
+        observation.end(&module);
         done
     }
 

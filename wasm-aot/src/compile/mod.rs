@@ -23,8 +23,8 @@ mod text;
 mod trampoline;
 
 pub(crate) use target::Target;
-pub use target::{Optimize, Options};
-pub(crate) use text::{Handler, Span, Text};
+pub use target::{Optimize, Options, Sites};
+pub(crate) use text::{Handler, OFF, ON, Span, Text};
 pub(crate) use trampoline::TrampolineKind;
 
 use crate::error::{CompileError, Place};
@@ -81,7 +81,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     let code: usize = functions.iter().map(|compiled| compiled.code.len() + placement::MOST).sum();
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
-    let text = Text::link(&info, &functions, &trampolines);
+    let text = Text::link(&info, &functions, &trampolines, target.options.sites);
     Ok(Compilation { info, text, counters: counting.len() })
 }
 

@@ -19,6 +19,26 @@ pub enum Optimize {
     SpeedAndSize,
 }
 
+/// Where probes can be switched on while the program runs. The places cost next to nothing while they are off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Sites {
+    /// Nowhere.
+    None,
+    /// Where functions begin.
+    #[default]
+    Functions,
+}
+
+impl Sites {
+    /// How many bytes there are before a function: an instruction that becomes a jump elsewhere by its first byte.
+    pub(crate) fn prefix(self) -> u32 {
+        match self {
+            Self::None => 0,
+            Self::Functions => 5,
+        }
+    }
+}
+
 /// The options that change the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Options {
@@ -28,6 +48,8 @@ pub struct Options {
     pub spectre: bool,
     /// Whether 32-bit memories have reservations of their whole address space, so that no access is checked.
     pub reservations: bool,
+    /// Where probes can be switched on.
+    pub sites: Sites,
     /// Whether the code counts how often everything is executed.
     pub counts: bool,
     /// Which modules are valid.
@@ -36,7 +58,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { optimize: Optimize::Speed, spectre: true, reservations: true, counts: false, features: Features::default() }
+        Self {
+            optimize: Optimize::Speed,
+            spectre: true,
+            reservations: true,
+            sites: Sites::default(),
+            counts: false,
+            features: Features::default(),
+        }
     }
 }
 

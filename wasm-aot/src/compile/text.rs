@@ -5,9 +5,15 @@
 
 use super::function::Compiled;
 use super::placement;
+use super::target::Sites;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
 use crate::offsets::{Entry, Offsets};
+
+/// The first byte of a function's site that is off: `test eax, imm32`. Flags are dead where functions begin.
+pub(crate) const OFF: u8 = 0xA9;
+/// The first byte of one that is on: `jmp rel32`.
+pub(crate) const ON: u8 = 0xE9;
 
 /// Where an exception goes that comes out of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +52,25 @@ pub(crate) struct Text {
 
 impl Text {
     /// Puts functions and trampolines one behind the other and connects them.
-    pub(super) fn link(info: &ModuleInfo, functions: &[Compiled], trampolines: &[Trampoline]) -> Self {
+    pub(super) fn link(info: &ModuleInfo, functions: &[Compiled], trampolines: &[Trampoline], sites: Sites) -> Self {
         let mut text = Self::default();
         let mut calls = Vec::new();
         for compiled in functions {
-            let range = text.append(compiled);
+            let range = text.append(compiled, sites.prefix());
             calls.extend(compiled.calls.iter().map(|call| (range.start + call.at, call.target)));
             text.functions.push(range);
         }
         for trampoline in trampolines {
-            let range = text.append(&trampoline.compiled);
+            let range = text.append(&trampoline.compiled, 0);
             text.trampolines.push((trampoline.kind, range));
         }
         text.describe(functions, trampolines);
         let throw = text.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw).map(|(_, range)| range.start);
         for (at, target) in calls {
             let start = match target {
-                super::function::Callee::Function(index) => text.functions[(index - info.imported.functions) as usize].start,
+                super::function::Callee::Function(index) => {
+                    text.functions[(index - info.imported.functions) as usize].start - sites.prefix()
+                }
                 super::function::Callee::Throw => throw.expect("a module with exceptions has the trampoline"),
             };
             let distance = start.wrapping_sub(at + 4);
@@ -71,10 +79,14 @@ impl Text {
         text
     }
 
-    fn append(&mut self, compiled: &Compiled) -> Span {
+    fn append(&mut self, compiled: &Compiled, prefix: u32) -> Span {
+        let start = placement::start(self.code.len() + prefix as usize, &compiled.loops) as u32;
         // Between functions: traps, so that nothing runs on by mistake.
-        self.code.resize(placement::start(self.code.len(), &compiled.loops), 0xCC);
-        let start = self.code.len() as u32;
+        self.code.resize((start - prefix) as usize, 0xCC);
+        if prefix > 0 {
+            self.code.push(OFF);
+        }
+        self.code.resize(start as usize, 0);
         self.code.extend_from_slice(&compiled.code);
         self.handlers.extend(compiled.handlers.iter().map(|handler| Handler {
             offset: start + handler.offset,

@@ -11,7 +11,7 @@ mod report;
 pub use options::{Choice, Choices, MonitorError};
 pub use report::{Cell, Report};
 
-use crate::runtime::{AsContextMut, Counts, Module};
+use crate::runtime::{Counts, Module};
 
 /// A kind of monitor.
 #[derive(Clone, Copy, Debug)]
@@ -74,10 +74,9 @@ pub const KINDS: &[Kind] = &[
 ];
 
 impl Choice {
-    /// What there is to say of what the module's instances in `store` have done so far. Nothing if the engine does not make the code that it needs, see
-    /// [`Config::counts`](crate::Config::counts).
-    pub fn report(&self, store: impl AsContextMut, module: &Module) -> Option<Report> {
-        let counts = module.counts(store)?;
+    /// What there is to say of what the module's instances have done so far. Nothing if nobody counted, see [`Module::counts`].
+    pub fn report(&self, module: &Module) -> Option<Report> {
+        let counts = module.counts()?;
         let mut report = (self.kind.report)(self, &counts);
         report.shown = self.top();
         Some(report)

@@ -192,7 +192,7 @@ impl Activation {
         // where return addresses are no longer machine code's.
         unsafe { super::backtrace::walk(&*self.store, frame, |pc| frames.len() < DEPTH && (frames.push(pc), true).1) };
         // SAFETY: (1) as above.
-        unsafe { (*self.store).departures.note_all(&*self.store, (trap != Trap::Unreachable).then_some(pc), frame) };
+        unsafe { (*self.store).depart_all((trap != Trap::Unreachable).then_some(pc), frame) };
         self.fault = Some(Fault { trap, frames });
     }
 }
@@ -217,7 +217,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
             let store = &*(*activation).store;
             let (frame, pc) = store.exit();
             if pc != 0 {
-                store.departures.note_all(store, Some(pc - 1), frame);
+                store.depart_all(Some(pc - 1), frame);
             }
         }
         (*activation).failure = Some(failure);

@@ -10,8 +10,10 @@ use crate::compile::{Handler, Span, Text, TrampolineKind};
 use crate::error::Error;
 use crate::offsets::{NOTHING, Offsets};
 use crate::trap::Trap;
+use callpatch::Reach;
 use std::fs::File;
 use std::ops::Range;
+use std::sync::OnceLock;
 use wordpatch::os::pages::{self, Protection};
 use wordpatch::{CodeAddr, CodeMemory};
 
@@ -23,6 +25,14 @@ pub(crate) struct Tables {
     pub(crate) traps: Offsets,
     pub(crate) addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
+}
+
+impl Tables {
+    /// Of code that was compiled just now.
+    fn owned(text: Text) -> Self {
+        let Text { functions, trampolines, traps, addresses, handlers, .. } = text;
+        Self { functions: Array::Owned(functions), trampolines, traps, addresses, handlers: Array::Owned(handlers) }
+    }
 }
 
 /// The code of a module, mapped to be executed.
@@ -38,15 +48,17 @@ pub(crate) struct Code {
 enum Place {
     /// In memory of our own, which can be written through a second mapping.
     Memory(CodeMemory),
-    /// In a file that is mapped to be executed.
-    File(CodeAddr),
+    /// In a file that is mapped to be executed, and once somebody wants to write to it, in memory of our own at the same place.
+    File(CodeAddr, OnceLock<CodeMemory>),
 }
 
 impl Drop for Code {
     fn drop(&mut self) {
-        if let Place::File(base) = self.place {
+        if let Place::File(base, replaced) = &self.place
+            && replaced.get().is_none()
+        {
             // SAFETY: (1) mapped in `of_file`; (2) whoever executes code keeps its module.
-            let _ = unsafe { pages::unmap(base, self.len) };
+            let _ = unsafe { pages::unmap(*base, self.len) };
         }
     }
 }
@@ -54,10 +66,41 @@ impl Drop for Code {
 impl Code {
     /// Maps code that was compiled just now.
     pub(crate) fn new(text: Text) -> Result<Self, Error> {
-        let Text { code, functions, trampolines, traps, addresses, handlers } = text;
-        let tables =
-            Tables { functions: Array::Owned(functions), trampolines, traps, addresses, handlers: Array::Owned(handlers) };
-        Self::copied(&code, tables)
+        let mut text = text;
+        let code = std::mem::take(&mut text.code);
+        Self::copied(&code, Tables::owned(text))
+    }
+
+    /// Maps code that was compiled just now where the other code reaches it, and it the other.
+    pub(crate) fn near(other: &Self, text: Text) -> Result<Self, Error> {
+        let nowhere = || Error::Attach("there is no room for code near the module's code".into());
+        let range = other.range();
+        let reach = Reach::of(CodeAddr::new(range.start)..CodeAddr::new(range.end)).ok_or_else(nowhere)?;
+        let len = text.code.len().max(1).next_multiple_of(pages::PAGE);
+        let mappings = wordpatch::os::maps::mappings().map_err(Error::system)?;
+        let places = reach.free_places(len, &mappings);
+        // Somebody else may have been quicker.
+        let mut memory = places.into_iter().find_map(|place| CodeMemory::at(place, len).ok()).ok_or_else(nowhere)?;
+        memory.write(0, &text.code);
+        let len = text.code.len();
+        Ok(Self { place: Place::Memory(memory), len, tables: Tables::owned(text) })
+    }
+
+    /// Where its bytes can be written while they are executed.
+    pub(crate) fn writable(&self) -> Result<*mut u8, Error> {
+        let memory = match &self.place {
+            Place::Memory(memory) => memory,
+            Place::File(base, replaced) => match replaced.get() {
+                Some(memory) => memory,
+                None => {
+                    // SAFETY: (1) the mapping is ours, in whole pages, and only unmapped by `drop`; (2) nobody writes to it; whoever wants to waits for us, since
+                    // modules are changed under a lock.
+                    let memory = unsafe { CodeMemory::over(*base, self.len) }.map_err(Error::system)?;
+                    replaced.get_or_init(|| memory)
+                }
+            },
+        };
+        Ok(memory.writable(0).get() as *mut u8)
     }
 
     /// Maps a copy of code.
@@ -73,7 +116,7 @@ impl Code {
         let mapped =
             unsafe { pages::map_file_private(pages::Place::Anywhere, range.len(), Protection::ReadExecute, file, range.start) };
         match mapped {
-            Ok(base) => Ok(Self { place: Place::File(base), len: range.len(), tables }),
+            Ok(base) => Ok(Self { place: Place::File(base, OnceLock::new()), len: range.len(), tables }),
             Err(_) => Self::copied(code, tables),
         }
     }
@@ -82,7 +125,7 @@ impl Code {
     pub(crate) fn base(&self) -> usize {
         match &self.place {
             Place::Memory(memory) => memory.base().get(),
-            Place::File(base) => base.get(),
+            Place::File(base, _) => base.get(),
         }
     }
 

@@ -1,9 +1,9 @@
-//! How often everything of a module was executed, by all its instances in a store.
+//! How often everything of a module was executed, by all its instances.
 
-use super::module::{Module, ModuleInner};
+use super::code::Code;
+use super::module::ModuleInner;
 use super::source::Sources;
 use super::spelling;
-use super::store::AsContextMut;
 use crate::flow::{self, Flow, Graph, Way, Ways};
 use crate::module::Space;
 use crate::trap::Access;
@@ -110,27 +110,17 @@ pub struct BlockCount {
     pub count: u64,
 }
 
-impl Module {
-    /// How often everything was executed by the module's instances in `store`; nothing if the engine's code does not
-    /// count, see [`Config::counts`](crate::Config::counts).
-    pub fn counts(&self, mut store: impl AsContextMut) -> Option<Counts> {
-        let mut context = store.as_context_mut();
-        let core = context.core();
-        let module = &self.inner;
-        if !module.options.counts {
-            return None;
-        }
-        let mut counters = vec![0u64; module.counters as usize];
-        for instance in core.instances.iter().filter(|instance| Arc::ptr_eq(&instance.module, module)) {
-            counters.iter_mut().zip(instance.counters()).for_each(|(sum, counter)| *sum += counter);
-        }
+impl Counts {
+    /// What the counters say of code that counts.
+    pub(crate) fn new(module: &Arc<ModuleInner>, code: &Code, counters: &[u64]) -> Self {
         let mut departures = HashMap::<usize, flow::Departures>::new();
-        for (pc, count) in core.departures.within(module.code.range()) {
-            if let Some((function, at)) = module.instruction_at((pc - module.code.base()) as u32) {
+        for (pc, count) in module.departures.all() {
+            let Some(offset) = pc.checked_sub(code.base()) else { continue };
+            if let Some((function, at)) = module.instruction_at(code, offset as u32) {
                 *departures.entry(function).or_default().entry(at).or_default() += count;
             }
         }
-        let mut rest = &counters[..];
+        let mut rest = counters;
         let none = flow::Departures::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
@@ -139,16 +129,16 @@ impl Module {
             let flow = flow::solve(&graph, own, departures.get(&defined).unwrap_or(&none));
             (graph, flow)
         });
-        Some(Counts { functions: functions.collect(), module: Arc::clone(module) })
+        Self { functions: functions.collect(), module: Arc::clone(module) }
     }
 }
 
 impl ModuleInner {
     /// The defined function and the Wasm instruction that were left by the machine instruction at `offset`.
-    fn instruction_at(&self, offset: u32) -> Option<(usize, u32)> {
-        let function = self.code.function_at(offset)?;
-        let at = self.code.wasm_offset(offset)?;
-        let Some(access) = self.code.trap_number_at(offset).and_then(Access::from_raw) else { return Some((function, at)) };
+    fn instruction_at(&self, code: &Code, offset: u32) -> Option<(usize, u32)> {
+        let function = code.function_at(offset)?;
+        let at = code.wasm_offset(offset)?;
+        let Some(access) = code.trap_number_at(offset).and_then(Access::from_raw) else { return Some((function, at)) };
         let accesses = accesses(self, function).into_iter().filter(|place| access.may_be_at(*place));
         Some((function, accesses.min_by_key(|place| place.abs_diff(at))?))
     }

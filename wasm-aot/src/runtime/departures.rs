@@ -10,47 +10,42 @@
 
 use super::backtrace;
 use super::store::StoreCore;
-use std::cell::{Cell, RefCell};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 
-/// Departures of a store, by the address of the machine instruction.
+/// Departures from the code of a module, by the address of the machine instruction.
 #[derive(Debug, Default)]
-pub(crate) struct Departures {
-    /// Whether anybody counts.
-    wanted: Cell<bool>,
-    places: RefCell<HashMap<usize, u64>>,
-}
+pub(crate) struct Departures(Mutex<HashMap<usize, u64>>);
 
 impl Departures {
-    /// Has departures noted from now on.
-    pub(crate) fn want(&self) {
-        self.wanted.set(true);
+    /// How many there were at each address.
+    pub(crate) fn all(&self) -> Vec<(usize, u64)> {
+        self.0.lock().iter().map(|(pc, count)| (*pc, *count)).collect()
     }
+}
 
-    /// Notes a frame that is taken away at the instruction at `pc`.
-    pub(crate) fn note(&self, pc: usize) {
-        if self.wanted.get() {
-            *self.places.borrow_mut().entry(pc).or_default() += 1;
+impl StoreCore {
+    /// Notes a frame that is taken away at the instruction at `pc`, if its code counts. Usable in a signal handler that has interrupted machine code:
+    /// nobody who has the lock runs machine code, and nobody who runs it is in the allocator.
+    pub(crate) fn depart(&self, pc: usize) {
+        if let Some((module, code, _)) = self.module_at(pc)
+            && module.counts_in(code)
+        {
+            *module.departures.0.lock().entry(pc).or_default() += 1;
         }
     }
 
-    /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at `pc` if it has not counted its departure itself. Where a
-    /// signal handler does it, the signal has interrupted machine code, and nothing of the host's.
+    /// Notes all frames of an activation. The innermost has the frame pointer `frame`, and is at `pc` if it has not counted its departure itself.
+    /// Usable in a signal handler that has interrupted machine code.
     ///
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store.
-    pub(crate) unsafe fn note_all(&self, store: &StoreCore, pc: Option<usize>, frame: usize) {
-        if !self.wanted.get() {
+    pub(crate) unsafe fn depart_all(&self, pc: Option<usize>, frame: usize) {
+        if !self.counts() {
             return;
         }
-        pc.into_iter().for_each(|pc| self.note(pc));
+        pc.into_iter().for_each(|pc| self.depart(pc));
         // SAFETY: (1) the caller, see # Safety.
-        unsafe { backtrace::walk(store, frame, |pc| (self.note(pc - 1), true).1) };
-    }
-
-    /// How many there were at each address in a range.
-    pub(crate) fn within(&self, range: std::ops::Range<usize>) -> Vec<(usize, u64)> {
-        let places = self.places.borrow();
-        places.iter().filter(|(pc, _)| range.contains(pc)).map(|(pc, count)| (*pc, *count)).collect()
+        unsafe { backtrace::walk(self, frame, |pc| (self.depart(pc - 1), true).1) };
     }
 }

@@ -5,6 +5,7 @@
 //! This module exists to fill the vmctx: each word of it is written before machine code runs, at the place that [`Layout`](crate::vm::Layout) says.
 #![allow(unsafe_code)]
 
+use super::context::Context;
 use super::elements::Elements;
 use super::function::Func;
 use super::handle::{Extern, Global, Memory, Table, Tag};
@@ -36,7 +37,7 @@ unsafe impl Sync for Instance {}
 pub(crate) struct InstanceData {
     pub(crate) store: *mut StoreCore,
     pub(crate) module: Arc<ModuleInner>,
-    vmctx: Box<[u128]>,
+    vmctx: Context,
     pub(crate) memories: Vec<usize>,
     pub(crate) tables: Vec<usize>,
     pub(crate) globals: Vec<usize>,
@@ -58,7 +59,7 @@ impl Instance {
         }
         check_imports(core, inner, imports)?;
         core.know(inner);
-        let data = NonNull::from(&mut **InstanceData::place(core, inner));
+        let data = NonNull::from(&mut **InstanceData::place(core, inner)?);
         // SAFETY: (1) owned by the store in a box, and never removed.
         let instance = unsafe { &mut *data.as_ptr() };
         instance.take_imports(core, imports)?;
@@ -196,15 +197,23 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     }
 }
 
+impl Drop for InstanceData {
+    fn drop(&mut self) {
+        self.module.counted.end(&self.vmctx, &self.module.layout, self.module.counters_now());
+    }
+}
+
 impl InstanceData {
     /// An instance in its store, with a vmctx of zeroes.
-    fn place<'a>(core: &'a mut StoreCore, module: &Arc<ModuleInner>) -> &'a mut Box<Self> {
+    fn place<'a>(core: &'a mut StoreCore, module: &Arc<ModuleInner>) -> Result<&'a mut Box<Self>, Error> {
+        let vmctx = Context::new(module)?;
+        module.counted.begin(&vmctx);
         let info = &module.info;
         let store: *mut StoreCore = core;
         core.instances.push(Box::new(Self {
             store,
             module: Arc::clone(module),
-            vmctx: vec![0; module.layout.size().div_ceil(16)].into_boxed_slice(),
+            vmctx,
             memories: Vec::with_capacity(info.memories.len()),
             tables: Vec::with_capacity(info.tables.len()),
             globals: Vec::with_capacity(info.globals.len()),
@@ -212,27 +221,16 @@ impl InstanceData {
             dropped_data: vec![false; info.data.len()],
             dropped_elements: vec![false; info.elements.len()],
         }));
-        core.instances.last_mut().expect("pushed just now")
-    }
-
-    /// What its counters say.
-    pub(crate) fn counters(&self) -> Vec<u64> {
-        let base = self.vmctx.as_ptr().cast::<u8>();
-        let counter = |number| {
-            let offset = self.module.layout.counter(number) as usize;
-            // SAFETY: (1) the layout keeps counters inside of the vmctx, aligned; (2) no code of the store runs while its owner is here.
-            unsafe { base.add(offset).cast::<u64>().read() }
-        };
-        (0..self.module.counters).map(counter).collect()
+        Ok(core.instances.last_mut().expect("pushed just now"))
     }
 
     fn vmctx(&mut self) -> *mut u8 {
-        self.vmctx.as_mut_ptr().cast()
+        self.vmctx.as_mut_ptr()
     }
 
     /// The place in the vmctx at an offset.
     fn at<T>(&mut self, offset: i32) -> *mut T {
-        debug_assert!(offset as usize + size_of::<T>() <= self.vmctx.len() * 16);
+        debug_assert!(offset as usize + size_of::<T>() <= self.vmctx.len());
         // SAFETY: (1) offsets of the layout are inside of the vmctx, which has its size.
         unsafe { self.vmctx().add(offset as usize).cast() }
     }
@@ -486,7 +484,7 @@ impl InstanceData {
             Space::Func => {
                 let place = self.module.info.reference_of(index).expect("exported functions can be referred to");
                 let offset = self.module.layout.reference(place) as usize;
-                let reference = (self.vmctx.as_ptr() as usize + offset) as *const vm::FuncRef;
+                let reference = (self.vmctx.as_mut_ptr() as usize + offset) as *const vm::FuncRef;
                 Extern::Func(Func::from_raw(reference, core).expect("not null"))
             }
             Space::Table => Extern::Table(Table { index: self.tables[at], store }),

@@ -5,6 +5,7 @@ mod backtrace;
 mod bridge;
 mod builtin;
 mod code;
+mod context;
 mod counts;
 mod definition;
 mod departures;
@@ -25,6 +26,7 @@ mod store;
 mod throw;
 mod typed;
 mod value;
+mod version;
 mod wait;
 
 pub(crate) use code::{Code, Tables};

@@ -1,6 +1,9 @@
 //! A module, compiled and mapped: what instances are made of.
 
 use super::code::Code;
+use super::context::Counters;
+use super::departures::Departures;
+use super::version::Version;
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, TrampolineKind};
 use crate::engine::Engine;
@@ -9,6 +12,7 @@ use crate::module::{ModuleInfo, Space};
 use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
 use crate::vm::Layout;
+use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -35,6 +39,12 @@ pub(crate) struct ModuleInner {
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
+    /// The version of its code that counts, once somebody wanted it, and whether it is attached.
+    pub(crate) version: OnceLock<Version>,
+    pub(crate) attached: Mutex<bool>,
+    /// What its instances have counted, and what has left in the middle.
+    pub(crate) counted: Counters,
+    pub(crate) departures: Departures,
     /// Exports in the order of their names, once somebody has asked for one.
     by_name: OnceLock<Vec<u32>>,
 }
@@ -93,6 +103,10 @@ impl Module {
                 types,
                 enter,
                 leave,
+                version: OnceLock::new(),
+                attached: Mutex::new(false),
+                counted: Counters::default(),
+                departures: Departures::default(),
                 by_name: OnceLock::new(),
             }),
         })
@@ -236,6 +250,7 @@ impl ModuleInner {
 
     /// The code of defined function `index`, counted with the imported ones.
     pub(crate) fn function_code(&self, index: u32) -> *const u8 {
-        self.code.at(self.code.tables.functions[(index - self.info.imported.functions) as usize].start)
+        let function = self.code.tables.functions[(index - self.info.imported.functions) as usize];
+        self.code.at(function.start - self.options.sites.prefix())
     }
 }

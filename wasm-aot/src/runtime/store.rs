@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::activation::Failure;
-use super::departures::Departures;
+use super::code::Code;
 use super::elements::Elements;
 use super::function::HostFunction;
 use super::heap::Heap;
@@ -89,8 +89,6 @@ pub(crate) struct StoreCore {
     pub(crate) pending: Option<Failure>,
     /// Where the exception was thrown that has left machine code.
     pub(crate) thrown_at: Backtrace,
-    /// Where frames were taken away.
-    pub(crate) departures: Departures,
     /// The embedder's data, for host functions.
     pub(crate) data: *mut (),
 }
@@ -115,7 +113,6 @@ impl StoreCore {
             enter: HashMap::new(),
             pending: None,
             thrown_at: Backtrace::default(),
-            departures: Departures::default(),
             data: std::ptr::null_mut(),
         }
     }
@@ -152,9 +149,6 @@ impl StoreCore {
 
     /// Has the code of a module known to signal handlers and backtraces.
     pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
-        if module.counters > 0 {
-            self.departures.want();
-        }
         let range = module.code.range();
         let known = self.codes();
         let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };
@@ -170,24 +164,36 @@ impl StoreCore {
         }
     }
 
-    /// The module whose code is at `pc`. Usable in a signal handler.
-    fn module_at(&self, pc: usize) -> Option<(&ModuleInner, u32)> {
+    /// The module whose code is at `pc`, the code, and how far in. Usable in a signal handler.
+    pub(crate) fn module_at(&self, pc: usize) -> Option<(&ModuleInner, &Code, u32)> {
         let codes = &self.codes().0;
         let after = codes.partition_point(|(start, ..)| *start <= pc);
-        let (start, end, module) = codes.get(after.checked_sub(1)?)?;
-        (pc < *end).then(|| (&**module, (pc - start) as u32))
+        if let Some((start, end, module)) = after.checked_sub(1).map(|at| &codes[at])
+            && pc < *end
+        {
+            return Some((module, &module.code, (pc - start) as u32));
+        }
+        codes.iter().find_map(|(.., module)| {
+            let code = &module.version.get()?.code;
+            code.range().contains(&pc).then(|| (&**module, code, (pc - code.base()) as u32))
+        })
     }
 
     /// The code at `pc`, and how far in. Usable in a signal handler.
-    pub(crate) fn code_at(&self, pc: usize) -> Option<(&super::code::Code, u32)> {
-        self.module_at(pc).map(|(module, offset)| (&module.code, offset))
+    pub(crate) fn code_at(&self, pc: usize) -> Option<(&Code, u32)> {
+        self.module_at(pc).map(|(_, code, offset)| (code, offset))
+    }
+
+    /// Whether code of any module counts. Usable in a signal handler.
+    pub(crate) fn counts(&self) -> bool {
+        self.codes().0.iter().any(|(.., module)| module.options.counts || module.version.get().is_some())
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.
     pub(crate) fn frame_info<'a>(&'a self, pc: usize, sources: &mut Sources<'a>) -> Option<FrameInfo> {
-        let (module, offset) = self.module_at(pc)?;
-        let function = module.info.imported.functions + module.code.function_at(offset)? as u32;
-        let wasm = module.code.wasm_offset(offset);
+        let (module, code, offset) = self.module_at(pc)?;
+        let function = module.info.imported.functions + code.function_at(offset)? as u32;
+        let wasm = code.wasm_offset(offset);
         let name = module.info.function_name(function).map(str::to_owned);
         let source = wasm.and_then(|wasm| sources.line(module, wasm));
         Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, source })

@@ -19,7 +19,7 @@ pub(crate) unsafe fn throw(store: &mut StoreCore, exception: usize, frame: usize
     let (mut at, mut return_address) = (frame, pc);
     while let Some((code, offset)) = store.code_at(return_address) {
         if !(throws && at == frame) {
-            store.departures.note(return_address - 1);
+            store.depart(return_address - 1);
         }
         if let Some(handler) = code.handler_at(offset) {
             let target = code.at(handler.target) as usize;

@@ -1,0 +1,105 @@
+//! The memory of a vmctx: what the layout places, and room behind it for counters that may be wanted while the program runs.
+//!
+//! Room is addresses of zeroes: it becomes memory where somebody counts. Counters are read while the thread that they belong to adds to them.
+//!
+//! # Safety
+//!
+//! This module exists to own memory that machine code works on.
+#![allow(unsafe_code)]
+
+use super::module::ModuleInner;
+use crate::compile::Sites;
+use crate::error::Error;
+use crate::vm::Layout;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, Place, Protection};
+
+/// A vmctx, full of zeroes at first.
+#[derive(Debug)]
+pub(crate) struct Context {
+    base: CodeAddr,
+    len: usize,
+}
+
+impl Context {
+    /// Room for an instance of a module.
+    pub(crate) fn new(module: &ModuleInner) -> Result<Self, Error> {
+        let len = module.layout.size() + module.room_for_counters();
+        // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
+        let base = unsafe { pages::map_private(Place::Anywhere, len.max(1), Protection::ReadWrite) };
+        Ok(Self { base: base.map_err(Error::system)?, len })
+    }
+
+    pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
+        self.base.get() as *mut u8
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: (1) mapped in `new`; (2) the instance is gone, and with it everybody who knows of the memory.
+        let _ = unsafe { pages::unmap(self.base, self.len.max(1)) };
+    }
+}
+
+impl ModuleInner {
+    /// How many bytes counters of a version may need that is made while the program runs: no more edges are counted than there are functions and bytes of code.
+    fn room_for_counters(&self) -> usize {
+        let of = |body: &std::ops::Range<u32>| 1 + (body.end - body.start) as usize;
+        match self.options.sites {
+            Sites::Functions if !self.options.counts => 8 * self.info.bodies.iter().map(of).sum::<usize>(),
+            _ => 0,
+        }
+    }
+}
+
+/// The counters of all instances of a module.
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// Where the vmctx of each instance is that lives.
+    live: Vec<usize>,
+    /// What the others have counted.
+    ended: Vec<u64>,
+}
+
+impl Counters {
+    /// An instance has begun.
+    pub(crate) fn begin(&self, context: &Context) {
+        self.0.lock().live.push(context.base.get());
+    }
+
+    /// An instance ends: what it has counted stays.
+    pub(crate) fn end(&self, context: &Context, layout: &Layout, count: u32) {
+        let mut known = self.0.lock();
+        known.live.retain(|base| *base != context.base.get());
+        add(&mut known.ended, context.base.get(), layout, count);
+    }
+
+    /// The sums over all instances.
+    pub(crate) fn sums(&self, layout: &Layout, count: u32) -> Vec<u64> {
+        let known = self.0.lock();
+        let mut sums = known.ended.clone();
+        sums.resize(count as usize, 0);
+        known.live.iter().for_each(|base| add(&mut sums, *base, layout, count));
+        sums
+    }
+}
+
+fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, count: u32) {
+    sums.resize(count as usize, 0);
+    for (number, sum) in sums.iter_mut().enumerate() {
+        let place = (base + layout.counter(number as u32) as usize) as *mut u64;
+        // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance that lives, see `begin` and `end`; (2) others only
+        // add to them.
+        *sum += unsafe { AtomicU64::from_ptr(place) }.load(Relaxed);
+    }
+}
