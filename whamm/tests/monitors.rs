@@ -198,3 +198,16 @@ fn a_probe_that_takes_itself_away_fires_no_more_on_both_targets() {
     let most = rewritten(&script, &app).iter().filter_map(|row| row.rsplit(' ').next()?.parse().ok()).max();
     assert_eq!(most, Some(3), "nothing is counted after the third time");
 }
+
+#[test]
+fn libraries_are_called_once_for_a_site_on_both_targets() {
+    // What is called first for a site finds nothing in the cache; afterwards it is there.
+    let text = "use cache; report var hits: i32; wasm:opcode:call:before { @init cache.access(pc as i32 * 64, 4); }
+        wasm:opcode:call:before { if (cache.access(pc as i32 * 64, 4) == 0) { hits++; } cache.access(1, 1); }";
+    for name in PROGRAMS {
+        let (script, app) = (Source::new("init", text), program(name));
+        let (from_engine, _, _) = attached(&script, &app);
+        assert_eq!(rewritten(&script, &app), from_engine, "{name}");
+        assert!(!from_engine[0].ends_with(" 0"), "{from_engine:?}");
+    }
+}

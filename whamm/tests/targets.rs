@@ -168,3 +168,34 @@ fn what_is_imported_of_the_core_library_is_what_is_used() {
         assert_eq!(of(&format!("report var {kept}")), "mem_alloc mem_free puts memory", "{kept}");
     }
 }
+
+#[test]
+fn what_a_library_cannot_offer_is_said_by_name() {
+    let said = |text: &str, library: &str| {
+        let library = whamm::LibraryFile { name: "l".into(), module: "l".into(), bytes: library.into() };
+        whamm::check_scripts(&[Source::new("x.mm", format!("use l; wasm:opcode:call:before {{ {text} }}"))], &[library])
+            .to_string()
+    };
+    let library = r#"(module (func (export "two") (result i32 i32) i32.const 1 i32.const 2) (func (export "take") (param v128))
+        (func (export "one") (param i64) (result i32) i32.const 1))"#;
+    assert!(said("l.two();", library).contains("`l.two` takes or gives what the language has no type for"));
+    assert!(said("l.take();", library).contains("`l.take` takes or gives"));
+    assert!(said("l.on(1);", library).contains("did you mean `one`?"));
+    assert!(said("l.one(1, 2);", library).contains("takes 1 arguments, not 2"));
+    assert!(said("var x: i64 = l.one(1);", library).contains("expected i64, found i32"));
+    assert!(said("var x: i32 = memid(l) as i32;", library).contains("exports no memory"));
+    assert!(
+        said("@static l.one(arg0);", library).contains("static library call")
+            || said("@static l.one(arg0);", library).contains("bind it")
+    );
+    assert!(said("l.one(1);", "(module (func").contains("the library `l` is not a Wasm module"));
+    assert_eq!(said("l.one(1);", library), "", "a result that nobody wants is no mistake");
+}
+
+#[test]
+fn operands_of_two_types_are_two_exports() {
+    let found = exports(
+        "var a: i32; var b: i64; wasm:opcode:call(arg0: i32):before { a = arg0; } wasm:opcode:call(arg0: i64):before { b = arg0; }",
+    );
+    assert_eq!(found, ["wasm:opcode:call  (arg0)", "wasm:opcode:call  (arg0 )"]);
+}

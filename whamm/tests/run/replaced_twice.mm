@@ -1,0 +1,3 @@
+// app: control.wat
+wasm:opcode:i32.add:alt { drop_args(); }
+wasm:opcode:i32.add:alt { drop_args(); }
