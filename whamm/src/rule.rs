@@ -88,7 +88,7 @@ pub fn is_exact(pattern: &str) -> bool {
     !pattern.is_empty() && !pattern.contains(['*', '?', '[', '|'])
 }
 
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
         let mut before = row[0];
@@ -115,25 +115,37 @@ pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&
 fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
     let near = nearest(&part.pattern, names.iter().copied());
     let message = format!("no {level} matches `{}`", part.pattern);
-    let help = if near.is_empty() {
-        format!("there are {}", names.iter().take(12).copied().collect::<Vec<_>>().join(", "))
-    } else {
-        format!("near are {}", near.join(", "))
+    let within = names.iter().filter(|n| !part.pattern.is_empty() && n.contains(&*part.pattern)).count();
+    let help = match &near[..] {
+        [] if names.len() == 1 => format!("the only one is `{}`", names[0]),
+        [] => format!("there are {}", names.iter().take(12).copied().collect::<Vec<_>>().join(", ")),
+        [one] => format!("did you mean `{one}`?"),
+        _ if within > 1 => format!("near are {}; `*{}*` matches all that contain it", near.join(", "), part.pattern),
+        _ => format!("near are {}", near.join(", ")),
     };
     said.push_help(Kind::ParsingError, Some(part.span), message, help);
 }
+
+/// The packages of events.
+const PACKAGES: [&str; 6] = ["opcode", "func", "block", "report", "begin", "end"];
 
 /// Every event and mode that a rule means, in the order of the table. None, if something was said.
 pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
     let part = |n: usize| rule.parts.get(n);
     let [provider, package] = [&rule.parts[0], &rule.parts[1]];
+    if PACKAGES.contains(&&*provider.pattern) {
+        let message = format!("no provider matches `{}`", provider.pattern);
+        let help = format!("a rule begins with its provider: `wasm:{}:...`", provider.pattern);
+        said.push_help(Kind::ParsingError, Some(provider.span), message, help);
+        return Vec::new();
+    }
     if !matches(&provider.pattern, "wasm") {
         unmatched(said, "provider", provider, &["wasm"]);
         return Vec::new();
     }
     let packages: Vec<Event> = Event::all().filter(|e| matches(&package.pattern, e.names().0)).collect();
     if packages.is_empty() {
-        unmatched(said, "package", package, &["opcode", "func", "block", "report", "begin", "end"]);
+        unmatched(said, "package", package, &PACKAGES);
         return Vec::new();
     }
     let depth = rule.parts.len();

@@ -90,6 +90,9 @@ impl Checker<'_> {
         {
             return self.builtin((Builtin::Event(function), types, Ty::unit()), &name.text, args, span);
         }
+        if self.broken.contains(&name.text) {
+            return None;
+        }
         let known = is_builtin(&name.text);
         let help = if known {
             "`drop_args` and `alt_call_by_...` exist in the alt modes, `dup_at` at memory.init, memory.copy and memory.fill"
@@ -197,6 +200,7 @@ impl Checker<'_> {
                 Some(Meaning::Library(CORE)) => return self.core_call(name, args, span),
                 Some(Meaning::Library(DYNINSTR)) => return self.removal(name, args, span),
                 Some(Meaning::Library(number)) => return self.library_call(number, name, args, when, span),
+                None if self.broken.contains(library) => return None,
                 None => {
                     let help = format!("a library is made known with `use {library};`");
                     self.error_help(receiver.span, format!("there is no library or variable `{library}` here"), help);

@@ -37,6 +37,8 @@ impl Checker<'_> {
         }
         let help = if found.ty.is_numeric() && ty.is_numeric() {
             format!("write `... as {ty}`")
+        } else if found.ty.is_numeric() && *ty == Ty::Bool {
+            "compare it, as in `x != 0`; truths are `true` and `false`".into()
         } else {
             format!("a {ty} is needed here")
         };
@@ -221,6 +223,10 @@ impl Checker<'_> {
     }
 
     fn binary(&mut self, op: BinOp, a: &ast::Expr, b: &ast::Expr, expected: Option<&Ty>, span: Span) -> Option<Expr> {
+        if op == BinOp::Add && [a, b].iter().any(|e| matches!(e.kind, ast::ExprKind::Str(_))) {
+            self.error_help(span, "texts are not joined", "`print` takes texts and values: `print(\"{} calls\", n)`");
+            return None;
+        }
         let (a, b) = if op.is_logic() {
             let a = self.expr_of(a, &Ty::Bool);
             (a?, self.expr_of(b, &Ty::Bool)?)
@@ -236,6 +242,16 @@ impl Checker<'_> {
                 "numbers are compared and computed with, texts and truths compared for equality",
             );
             return None;
+        }
+        if matches!((op, operands.bits(), &b.kind), (BinOp::Lt | BinOp::Ge, Some((_, false)), ExprKind::Int(0))) {
+            let always = if op == BinOp::Lt { "never" } else { "always" };
+            let help = "convert to a type with a sign before subtracting, as in `(x as i32 - 1) < 0`";
+            self.said.push_help(
+                Kind::TypeCheckWarning,
+                Some(span),
+                format!("this is {always} so: a {operands} has no sign"),
+                help,
+            );
         }
         let ty = if op.compares() || op.is_logic() { Ty::Bool } else { operands };
         Some(Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), ty, span })

@@ -19,7 +19,7 @@ use crate::syntax;
 use crate::syntax::ast::{FnDef, Item, Name, Script};
 use crate::types::Ty;
 use scope::{Context, Meaning, Scopes};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// The library that is part of the language.
@@ -44,6 +44,8 @@ pub(crate) struct Checker<'a> {
     context: Context,
     body: Body,
     loops: u32,
+    /// Names whose declarations are wrong: nothing more is said of them.
+    broken: HashSet<String>,
 }
 
 /// Checks scripts against each other's absence: each has its own names.
@@ -63,6 +65,7 @@ pub fn check(sources: &[Source], libraries: &[Library], said: &mut Diagnostics) 
         context: Context::Start,
         body: Body::default(),
         loops: 0,
+        broken: HashSet::new(),
     };
     for (number, script) in &scripts {
         checker.script = u16::try_from(*number).unwrap_or(u16::MAX);
@@ -84,6 +87,7 @@ impl Checker<'_> {
         self.uses.clear();
         self.functions.clear();
         self.globals.clear();
+        self.broken.clone_from(&script.broken);
         for item in &script.items {
             match item {
                 Item::Use(name) => self.library(name),
@@ -123,6 +127,7 @@ impl Checker<'_> {
             None if name.text == "whamm_core" => CORE,
             None if name.text == "dyninstr" => DYNINSTR,
             None => {
+                self.broken.insert(name.text.clone());
                 let help = format!("give it with `-u {}=path/to/module.wasm`", name.text);
                 self.said.push_help(
                     Kind::GeneralError,

@@ -61,7 +61,11 @@ fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
 impl Checker<'_> {
     pub(super) fn probe(&mut self, def: &ProbeDef, number: &mut u32) {
         let matches = rule::expand(&def.rule, self.said);
-        if def.body.is_empty() && def.predicate.is_none() && !matches.iter().all(|m| m.mode.name().contains("alt")) {
+        if def.body.is_empty()
+            && !self.said.has_errors()
+            && def.predicate.is_none()
+            && !matches.iter().all(|m| m.mode.name().contains("alt"))
+        {
             self.said.push(Kind::ProbeWarning, Some(def.rule.span), "this probe does nothing: its body is empty");
         }
         let variants = instantiations(&def.rule);

@@ -168,10 +168,22 @@ impl Checker<'_> {
             site.unavailable.push((span, message, help));
             return None;
         }
-        let names: Vec<String> = self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
-        let near = crate::rule::nearest(name, names.iter().map(String::as_str));
-        let help =
-            if near.is_empty() { "declare it with `var name: type;`".into() } else { format!("did you mean `{}`?", near[0]) };
+        if self.broken.contains(name) {
+            return None;
+        }
+        let mut names: Vec<String> = self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
+        if let Some(event) = self.context.event() {
+            names.extend(event.variables().into_iter().map(|v| v.0));
+        }
+        // Short names are near to everything.
+        let near: Vec<&str> = crate::rule::nearest(name, names.iter().map(String::as_str))
+            .into_iter()
+            .filter(|n| crate::rule::distance(name, n) * 3 <= name.len().max(n.len()))
+            .collect();
+        let help = match near.first() {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("declare it with `var {name}: type;`, or write it in quotes if it is a text"),
+        };
         self.error_help(span, format!("there is no variable `{name}` here"), help);
         None
     }

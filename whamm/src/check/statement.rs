@@ -36,7 +36,13 @@ impl Checker<'_> {
     /// A statement outside of probes: declarations, assignments and calls.
     pub(super) fn start_stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
         match &stmt.kind {
-            StmtKind::Decl { storage, name, ty, init } => self.global(*storage, name, ty, init.as_ref()),
+            StmtKind::Decl { storage, name, ty, init } => {
+                let global = self.global(*storage, name, ty, init.as_ref());
+                if !self.globals.contains_key(&name.text) {
+                    self.broken.insert(name.text.clone());
+                }
+                global
+            }
             StmtKind::Assign { .. } | StmtKind::Call(_) => self.stmt(stmt),
             _ => {
                 self.error_help(
@@ -94,7 +100,11 @@ impl Checker<'_> {
         match &stmt.kind {
             StmtKind::Decl { storage, name, ty, init } => {
                 let ty = self.closed(ty);
-                self.decl(*storage, name, &ty, init.as_ref())
+                let decl = self.decl(*storage, name, &ty, init.as_ref());
+                if !self.scopes.innermost(&name.text) {
+                    self.broken.insert(name.text.clone());
+                }
+                decl
             }
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value, stmt.span),
             StmtKind::Call(call) => self.call_stmt(call),

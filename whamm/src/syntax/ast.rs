@@ -2,12 +2,15 @@
 
 use crate::source::Span;
 use crate::types::Ty;
+use std::collections::HashSet;
 
 /// A whole script.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// What it consists of, in order.
     pub items: Vec<Item>,
+    /// Names whose declarations could not be read: nothing more has to be said of them.
+    pub broken: HashSet<String>,
 }
 
 /// A part of a script.

@@ -2,6 +2,7 @@
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::source::Span;
+use std::collections::HashSet;
 
 /// What could not be read has been reported.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(super) struct Cursor<'a> {
     pub(super) said: &'a mut Diagnostics,
     /// While this is set, complaints are not kept: a reading that may fail is being tried.
     pub(super) trying: bool,
+    /// Names whose declarations could not be read.
+    pub(super) broken: HashSet<String>,
 }
 
 pub(super) fn is_word(c: char) -> bool {
@@ -61,13 +64,34 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn expected<T>(&mut self, what: &str) -> Read<T> {
+        let assigns = matches!(what, "`)`" | "`/`") && self.word().is_empty() && self.rest().starts_with('=');
+        self.expected_help(what, assigns.then_some("`==` compares"))
+    }
+
+    pub(super) fn expected_help<T>(&mut self, what: &str, help: Option<&str>) -> Read<T> {
         self.blanks();
         let found = match self.peek() {
             None => "the end of the script".into(),
             Some(c) if is_word(c) => format!("`{}`", self.rest().split(|c| !is_word(c)).next().unwrap_or("")),
+            Some('"') => "a text".into(),
             Some(c) => format!("`{}`", c.escape_debug()),
         };
-        self.fail(self.here(), format!("expected {what}, found {found}"))
+        let message = format!("expected {what}, found {found}");
+        match help {
+            Some(help) => self.fail_help(self.here(), message, help),
+            None => self.fail(self.here(), message),
+        }
+    }
+
+    /// The end of a statement. One that is forgotten at the end of a line or block is said, and stands for what it would be.
+    pub(super) fn semicolon(&mut self) -> Read<()> {
+        let start = self.at;
+        if self.eat(";") {
+            return Ok(());
+        }
+        let ends = self.rest().is_empty() || self.rest().starts_with('}') || self.text[start..self.at].contains('\n');
+        let missing = self.expected_help("`;`", Some("every statement ends with `;`"));
+        if ends && !self.trying && !self.rest().is_empty() { Ok(()) } else { missing }
     }
 
     /// Goes past blanks and comments; comments of the long kind nest.

@@ -10,6 +10,23 @@ use crate::types::Ty;
 /// Words that are no names.
 const RESERVED: [&str; 5] = ["return", "if", "while", "else", "map"];
 
+/// What types are called elsewhere.
+const OTHER_TYPES: [(&str, &str); 13] = [
+    ("int", "i32"),
+    ("uint", "u32"),
+    ("usize", "u32"),
+    ("isize", "i32"),
+    ("long", "i64"),
+    ("ulong", "u64"),
+    ("short", "i16"),
+    ("char", "u8"),
+    ("byte", "u8"),
+    ("float", "f32"),
+    ("double", "f64"),
+    ("string", "str"),
+    ("boolean", "bool"),
+];
+
 /// Operands that one of `&&` and `||` joins, from the left: both are associative, so a long row becomes a flat tree.
 fn balanced(op: BinOp, mut operands: Vec<Expr>) -> Expr {
     let right = operands.split_off(operands.len().div_ceil(2));
@@ -270,13 +287,16 @@ impl Cursor<'_> {
             }
             match Ty::named(word).filter(|t| *t != Ty::Any) {
                 Some(ty) => Ok(ty),
-                None if word.starts_with(|c: char| c.is_ascii_uppercase()) => Ok(Ty::Param(word.into())),
+                None if word.starts_with(|c: char| c.is_ascii_uppercase()) && word != "String" => Ok(Ty::Param(word.into())),
                 None if word.is_empty() => this.expected("a type"),
-                None => this.fail_help(
-                    this.span(start),
-                    format!("`{word}` is no type"),
-                    "u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str funcref, (a, b), map<k, v>",
-                ),
+                None => {
+                    let known = OTHER_TYPES.iter().find(|t| t.0.eq_ignore_ascii_case(word));
+                    let help = known.map_or_else(
+                        || "u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool str funcref, (a, b), map<k, v>".into(),
+                        |t| format!("did you mean `{}`?", t.1),
+                    );
+                    this.fail_help(this.span(start), format!("`{word}` is no type"), help)
+                }
             }
         })
     }

@@ -1,14 +1,15 @@
 //! Whole scripts: libraries, statements, functions and probes.
 
-use super::ast::{Expr, FnDef, Item, ProbeDef, Script};
+use super::ast::{Expr, FnDef, Item, Name, ProbeDef, Script};
 use super::cursor::{Cursor, Read};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::source::Source;
 use crate::types::Ty;
+use std::collections::HashSet;
 
 /// Reads a script. What cannot be read is said, and left out.
 pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
-    let mut cursor = Cursor { text: &source.text, at: 0, script: number, depth: 0, said, trying: false };
+    let mut cursor = Cursor { text: &source.text, at: 0, script: number, depth: 0, said, trying: false, broken: HashSet::new() };
     let mut script = Script::default();
     if source.text.len() > u32::MAX as usize / 2 {
         cursor.said.push(Kind::ParsingError, None, format!("{}: a script of this size is not read", source.name));
@@ -30,6 +31,7 @@ pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
             }
         }
     }
+    script.broken = std::mem::take(&mut cursor.broken);
     if !script.items.iter().any(|i| matches!(i, Item::Probe(_))) && !cursor.said.has_errors() {
         let (here, help) = (cursor.here(), "for example `wasm:opcode:call:before { ... }`");
         cursor.said.push_help(Kind::ParsingError, Some(here), "this script has no probe", help);
@@ -40,7 +42,7 @@ pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
 /// Reads one expression: the formulas of the event table.
 pub fn expression(text: &str) -> Option<Expr> {
     let mut said = Diagnostics::default();
-    let mut cursor = Cursor { text, at: 0, script: 0, depth: 0, said: &mut said, trying: true };
+    let mut cursor = Cursor { text, at: 0, script: 0, depth: 0, said: &mut said, trying: true, broken: HashSet::new() };
     cursor.expr().ok()
 }
 
@@ -62,12 +64,21 @@ impl Cursor<'_> {
 
     fn library(&mut self) -> Read<Item> {
         let name = self.name("a library")?;
-        self.expect(";")?;
+        self.semicolon()?;
         Ok(Item::Use(name))
     }
 
     fn function(&mut self) -> Read<FnDef> {
         let name = self.name("the name of the function")?;
+        let text = name.text.clone();
+        let function = self.signature(name);
+        if function.is_err() {
+            self.broken.insert(text);
+        }
+        function
+    }
+
+    fn signature(&mut self, name: Name) -> Read<FnDef> {
         self.expect("(")?;
         let mut params = Vec::new();
         while !self.eat(")") {

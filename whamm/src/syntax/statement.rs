@@ -1,12 +1,15 @@
 //! Statements and blocks.
 
-use super::ast::{BinOp, Class, Expr, ExprKind, Param, Stmt, StmtKind, Storage};
+use super::ast::{BinOp, Class, Expr, ExprKind, Name, Param, Stmt, StmtKind, Storage};
 use super::cursor::{Cursor, DEEPEST, Read, is_word};
 
 impl Cursor<'_> {
     pub(super) fn parameter(&mut self) -> Read<Param> {
         let name = self.name("a name")?;
-        self.expect(":")?;
+        if !self.eat(":") {
+            let help = format!("a parameter has a type, as in `{}: i32`", name.text);
+            return self.expected_help("`:`", Some(&help));
+        }
         Ok(Param { name, ty: self.ty()? })
     }
 
@@ -64,6 +67,9 @@ impl Cursor<'_> {
     pub(super) fn stmt(&mut self) -> Read<Stmt> {
         self.blanks();
         let start = self.at;
+        if self.word() == "for" && self.rest()[3..].trim_start().starts_with('(') {
+            return self.other_loop();
+        }
         let kind = if self.word() == "if" {
             self.choices()?
         } else if self.keyword("for") {
@@ -72,12 +78,33 @@ impl Cursor<'_> {
             self.repeat_while()?
         } else {
             let kind = self.simple()?;
-            if !self.eat(";") {
-                return self.expected("`;`");
+            let end = self.semicolon();
+            if let (Err(_), StmtKind::Decl { name, .. }) = (&end, &kind) {
+                self.broken.insert(name.text.clone());
             }
+            end?;
             kind
         };
         Ok(Stmt { kind, span: self.span(start) })
+    }
+
+    /// A loop as other languages write it.
+    fn other_loop(&mut self) -> Read<Stmt> {
+        let here = self.span_of_word();
+        let mut open = 0;
+        while let Some(c) = self.peek() {
+            open += i32::from(c == '(') - i32::from(c == ')');
+            self.at += c.len_utf8();
+            if c == ')' && open <= 0 {
+                break;
+            }
+        }
+        self.fail_help(here, "a loop is not written so", "write `for i in 0..10 { ... }`, or `for key, value in map { ... }`")
+    }
+
+    fn span_of_word(&mut self) -> crate::source::Span {
+        let (start, len) = (self.at, self.word().len());
+        crate::source::Span::new(self.script, start..start + len)
     }
 
     fn simple(&mut self) -> Read<StmtKind> {
@@ -129,7 +156,14 @@ impl Cursor<'_> {
             .find(|o| !o.1.compares() && !o.1.is_logic() && self.rest().strip_prefix(o.0).is_some_and(|t| t.starts_with('=')));
         self.at += op.map_or(0, |o| o.0.len());
         if !self.eat("=") {
-            return self.expected("`=`, `++`, `--` or a call");
+            let declares =
+                matches!(&target.kind, ExprKind::Name(n) if ["let", "const", "auto", "int", "i32", "u32"].contains(&n.as_str()));
+            if declares {
+                let name = self.word().to_string();
+                self.broken.insert(name);
+            }
+            let help = declares.then_some("a variable is declared with `var name: type = value;`");
+            return self.expected_help("`=`, `++`, `--` or a call", help);
         }
         Ok(StmtKind::Assign { target, op: op.map(|o| o.1), value: self.expr()? })
     }
@@ -172,7 +206,12 @@ impl Cursor<'_> {
                 return self.fail(span, "a variable is one of `unshared`, `shared` and `frame`");
             }
         }
-        if self.at != start { self.expected("`var`") } else { Ok(None) }
+        if self.at == start {
+            return Ok(None);
+        }
+        let name = self.word().to_string();
+        self.broken.insert(name);
+        self.expected("`var`")
     }
 
     fn declared(&mut self, storage: Storage) -> Read<StmtKind> {
@@ -184,7 +223,18 @@ impl Cursor<'_> {
                 "choose a name that does not begin with `arg` and a digit",
             );
         }
-        self.expect(":")?;
+        let text = name.text.clone();
+        let rest = self.type_and_value(storage, name);
+        if rest.is_err() {
+            self.broken.insert(text);
+        }
+        rest
+    }
+
+    fn type_and_value(&mut self, storage: Storage, name: Name) -> Read<StmtKind> {
+        if !self.eat(":") {
+            return self.expected_help("`:`", Some("a variable has a type, as in `var x: i32;`"));
+        }
         let ty = self.ty()?;
         let init = if self.eat("=") { Some(self.expr()?) } else { None };
         Ok(StmtKind::Decl { storage, name, ty, init })
