@@ -4,6 +4,8 @@
 //! aborted, and when its time is over; 128 and the number of a signal if that ended it.
 
 mod compile;
+mod control;
+mod ctl;
 mod inspect;
 mod manual;
 mod monitors;
@@ -16,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wasm_aot::{Config, Engine, Error, Optimize, Proposal, Specification};
+use wasm_aot::{Config, Engine, Error, Optimize, Proposal, Sites, Specification};
 
 /// Compiles WebAssembly ahead of time, and runs it.
 #[derive(Debug, Parser)]
@@ -33,7 +35,8 @@ const EXAMPLES: &str = "Examples:
   wasm-aot run app.aot                            … and start in a millisecond
   wasm-aot inspect --disas main app.aot           machine code beside Wasm
   wasm-aot run --invoke add math.wat 1 2          call one function
-  wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed";
+  wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed
+  wasm-aot ctl 4711 attach hotness                … in a program that runs already";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -47,6 +50,8 @@ enum Command {
     Verify(verify::Verify),
     /// Run scripts of the specification
     Wast(wast::Wast),
+    /// Ask a running program, or have it observed
+    Ctl(ctl::Ctl),
     /// List the monitors that observe programs
     Monitors(monitors::Monitors),
     /// Print a manual page, or completions for a shell
@@ -65,6 +70,9 @@ pub(crate) struct Making {
     /// Check every access instead of reserving eight gigabytes of addresses for each memory
     #[arg(long)]
     no_reservations: bool,
+    /// Where probes can be switched on while the program runs
+    #[arg(long, value_name = "WHERE", default_value = "functions")]
+    sites: Where,
     /// Which modules are valid
     #[arg(long, value_name = "VERSION", default_value = "latest")]
     spec: Spec,
@@ -82,6 +90,14 @@ enum Opt {
     /// Run quickly, and be small
     #[value(name = "speed_and_size")]
     SpeedAndSize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Where {
+    /// Nowhere
+    None,
+    /// Where functions begin
+    Functions,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -106,6 +122,10 @@ impl Making {
         let mut config = Config::new();
         config
             .counts(counts)
+            .sites(match self.sites {
+                Where::None => Sites::None,
+                Where::Functions => Sites::Functions,
+            })
             .optimize(match self.opt {
                 Opt::None => Optimize::None,
                 Opt::Speed => Optimize::Speed,
@@ -202,6 +222,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Verify(verify) => verify.run(),
         Command::Wast(wast) => wast.run(),
+        Command::Ctl(ctl) => ctl.run(),
         Command::Monitors(monitors) => monitors.run(),
         Command::Manual(manual) => manual::run(&manual),
     };

@@ -65,11 +65,36 @@ pub(crate) struct Observation {
     file: Option<(PathBuf, File)>,
 }
 
+/// How reports are written.
 #[derive(Clone, Copy, Debug)]
-enum Format {
+pub(crate) enum Format {
     Text,
     Json,
     Csv,
+}
+
+impl Format {
+    /// The format of that name.
+    pub(crate) fn of(name: &str) -> Result<Self, String> {
+        match name {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            "csv" => Ok(Self::Csv),
+            other => Err(format!("{other}: no format; there are text, json and csv")),
+        }
+    }
+
+    /// Several reports, one behind the other.
+    pub(crate) fn write(self, reports: &[Report]) -> String {
+        match self {
+            Self::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
+            Self::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
+            Self::Json => {
+                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
+                serde_json::Value::Object(reports.collect()).to_string() + "\n"
+            }
+        }
+    }
 }
 
 impl Monitoring {
@@ -106,14 +131,7 @@ impl Observation {
         if reports.is_empty() {
             return;
         }
-        let text = match self.format {
-            Format::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
-            Format::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
-            Format::Json => {
-                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
-                serde_json::Value::Object(reports.collect()).to_string() + "\n"
-            }
-        };
+        let text = self.format.write(&reports);
         match self.file {
             Some((path, mut file)) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {

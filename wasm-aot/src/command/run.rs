@@ -1,5 +1,6 @@
 //! `wasm-aot run`
 
+use super::control::Control;
 use super::monitors::Monitoring;
 use super::{Failure, Making, about, print, read};
 use clap::Args;
@@ -39,6 +40,9 @@ pub(crate) struct Run {
     /// Compile the program even if it was compiled before, and keep nothing
     #[arg(long)]
     no_cache: bool,
+    /// Do not answer `wasm-aot ctl`
+    #[arg(long)]
+    no_control: bool,
     #[command(flatten)]
     monitoring: Monitoring,
     #[command(flatten)]
@@ -79,6 +83,7 @@ impl Run {
             };
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
+        let _open = (!self.no_control).then(|| Control::open(self.module.clone(), module.clone()));
         let done = self.execute(&engine, &mut store, &module);
         observation.end(&module);
         done

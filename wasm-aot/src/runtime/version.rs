@@ -53,6 +53,19 @@ impl Module {
         Ok(())
     }
 
+    /// Whether what is executed is counted at the moment.
+    pub fn is_counting(&self) -> bool {
+        self.inner.options.counts || *self.inner.attached.lock()
+    }
+
+    /// How many places there are where something can be switched on while instances run.
+    pub fn sites(&self) -> usize {
+        match self.inner.options.sites {
+            Sites::None => 0,
+            Sites::Functions => self.inner.info.bodies.len(),
+        }
+    }
+
     /// Has nothing counted any more: a thread ceases with its next call of a function. What was counted stays.
     pub fn detach_counts(&self) {
         let mut attached = self.inner.attached.lock();

@@ -16,6 +16,7 @@ pub mod membarrier;
 pub mod pages;
 pub mod replace;
 pub mod signals;
+pub mod sockets;
 pub mod threads;
 
 use std::fmt;

@@ -1,0 +1,267 @@
+//! What a running program is asked from outside: a line comes in through a private socket, an answer goes out.
+//!
+//! ```text
+//!     attach hotness,top=5    →    ok\n…            the answer's text, to the end
+//!     attach hottness         →    error\nno monitor is called hottness …
+//! ```
+//!
+//! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not notice.
+
+use parking_lot::Mutex;
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wasm_aot::Module;
+use wasm_aot::monitor::{Choice, Report};
+use wordpatch::os::sockets::{self, Listener};
+
+/// The longest line that is read.
+const LINE: u64 = 4096;
+/// How long somebody is waited for who has connected.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The socket's name of a process.
+fn name(pid: u32) -> String {
+    format!("wasm-aot-{pid}.sock")
+}
+
+/// A program that can be asked.
+#[derive(Debug)]
+pub(crate) struct Control {
+    program: PathBuf,
+    module: Module,
+    begun: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    attached: Vec<(Choice, Instant)>,
+    /// Whether counting is switched off although something is attached.
+    off: bool,
+    /// How long counting is on, and how long it is off, in turn; and which turn-taking this is, so that the one before ends.
+    burst: Option<(Duration, Duration)>,
+    bursts: u64,
+}
+
+/// The socket, which is removed when the program is over.
+#[derive(Debug)]
+pub(crate) struct Open(Option<PathBuf>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+impl Control {
+    /// Has a program answer. If that is not possible it runs all the same.
+    pub(crate) fn open(program: PathBuf, module: Module) -> Open {
+        let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
+        let path = listener.path().to_owned();
+        let control = Arc::new(Self { program, module, begun: Instant::now(), state: Mutex::default() });
+        let serve = move || {
+            while let Ok(stream) = listener.accept() {
+                let _ = control.answer(&stream);
+            }
+        };
+        let started = std::thread::Builder::new().name("control".into()).stack_size(1 << 20).spawn(serve);
+        Open(started.is_ok().then_some(path))
+    }
+
+    fn answer(self: &Arc<Self>, stream: &UnixStream) -> std::io::Result<()> {
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut line = String::new();
+        BufReader::new(stream.take(LINE)).read_line(&mut line)?;
+        let answer = match self.obey(line.trim()) {
+            Ok(text) => format!("ok\n{text}"),
+            Err(why) => format!("error\n{why}"),
+        };
+        (&mut &*stream).write_all(answer.as_bytes())
+    }
+
+    fn obey(self: &Arc<Self>, line: &str) -> Result<String, String> {
+        let mut words = line.split_whitespace();
+        let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
+        match (verb, &rest[..]) {
+            ("status", []) => Ok(self.status()),
+            ("attach", [monitor]) => self.attach(monitor),
+            ("detach", [monitor]) => self.detach(monitor),
+            ("on", []) => self.switch(true),
+            ("off", []) => self.switch(false),
+            ("burst", ["none"]) => self.no_burst(),
+            ("burst", [on, off]) => self.burst(on, off),
+            ("report", [format]) => self.report(None, format),
+            ("report", [format, monitor]) => self.report(Some(monitor), format),
+            ("sites", []) => Ok(self.sites()),
+            _ => Err("expected status, attach, detach, on, off, burst, report or sites".into()),
+        }
+    }
+
+    fn status(&self) -> String {
+        let state = self.state.lock();
+        let mut text = format!("program   {}\nrunning   {:.1?}\n", self.program.display(), self.begun.elapsed());
+        let counting = match (self.module.is_counting(), state.burst) {
+            (true, Some(_)) => "on, in bursts",
+            (false, Some(_)) => "off, in bursts",
+            (true, None) => "on",
+            (false, None) => "off",
+        };
+        let _ = writeln!(text, "counting  {counting}");
+        for (choice, since) in &state.attached {
+            let _ = writeln!(text, "attached  {} for {:.1?}", choice.name(), since.elapsed());
+        }
+        text
+    }
+
+    fn sites(&self) -> String {
+        let sites = self.module.sites();
+        format!("functions {} sites, {}\n", sites, if self.module.is_counting() { "on" } else { "off" })
+    }
+
+    fn attach(&self, monitor: &str) -> Result<String, String> {
+        let choice: Choice = monitor.parse().map_err(|error| format!("{error}"))?;
+        let mut state = self.state.lock();
+        state.attached.retain(|(other, _)| other.name() != choice.name());
+        if !state.off && state.burst.is_none() {
+            self.module.attach_counts().map_err(|error| error.to_string())?;
+        }
+        let text = format!("{} is attached: functions count from their next call on\n", choice.name());
+        state.attached.push((choice, Instant::now()));
+        Ok(text)
+    }
+
+    fn detach(&self, monitor: &str) -> Result<String, String> {
+        let mut state = self.state.lock();
+        let before = state.attached.len();
+        state.attached.retain(|(choice, _)| monitor != "all" && choice.name() != monitor);
+        if state.attached.len() == before && monitor != "all" {
+            return Err(format!("{monitor} is not attached"));
+        }
+        if state.attached.is_empty() {
+            (state.burst, state.bursts) = (None, state.bursts + 1);
+            self.module.detach_counts();
+        }
+        Ok(String::new())
+    }
+
+    fn switch(&self, on: bool) -> Result<String, String> {
+        let mut state = self.state.lock();
+        if state.attached.is_empty() {
+            return Err("nothing is attached".into());
+        }
+        state.off = !on;
+        match on {
+            true => self.module.attach_counts().map_err(|error| error.to_string())?,
+            false => self.module.detach_counts(),
+        }
+        Ok(String::new())
+    }
+
+    fn no_burst(&self) -> Result<String, String> {
+        let mut state = self.state.lock();
+        (state.burst, state.bursts) = (None, state.bursts + 1);
+        match state.attached.is_empty() || state.off {
+            true => self.module.detach_counts(),
+            false => self.module.attach_counts().map_err(|error| error.to_string())?,
+        }
+        Ok(String::new())
+    }
+
+    /// Counting goes on and off in turn until somebody says otherwise.
+    fn burst(self: &Arc<Self>, on: &str, off: &str) -> Result<String, String> {
+        let time = |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}, as 10ms or 1s"));
+        let (on, off) = (time(on)?, time(off)?);
+        if on.is_zero() || off.is_zero() {
+            return Err("both times have to be longer than nothing".into());
+        }
+        let mut state = self.state.lock();
+        if state.attached.is_empty() {
+            return Err("nothing is attached".into());
+        }
+        (state.burst, state.off, state.bursts) = (Some((on, off)), false, state.bursts + 1);
+        let (control, number) = (Arc::clone(self), state.bursts);
+        let take_turns = move || while control.turn(number, true, on) && control.turn(number, false, off) {};
+        let started = std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
+        started.map(|_| String::new()).map_err(|error| format!("no thread: {error}"))
+    }
+
+    /// One turn of a burst; tells whether there is to be another one.
+    fn turn(&self, number: u64, on: bool, time: Duration) -> bool {
+        {
+            let state = self.state.lock();
+            if state.bursts != number {
+                return false;
+            }
+            if !state.off {
+                match on {
+                    true => drop(self.module.attach_counts()),
+                    false => self.module.detach_counts(),
+                }
+            }
+        }
+        std::thread::sleep(time);
+        true
+    }
+
+    fn report(&self, monitor: Option<&str>, format: &str) -> Result<String, String> {
+        let state = self.state.lock();
+        let wanted = |choice: &Choice| monitor.is_none_or(|monitor| choice.name() == monitor);
+        let chosen: Vec<&(Choice, Instant)> = state.attached.iter().filter(|(choice, _)| wanted(choice)).collect();
+        if chosen.is_empty() {
+            return Err(monitor.map_or("nothing is attached".into(), |monitor| format!("{monitor} is not attached")));
+        }
+        let reports: Vec<Report> = chosen
+            .iter()
+            .filter_map(|(choice, since)| {
+                let mut report = choice.report(&self.module)?;
+                report
+                    .notes
+                    .push(format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed()));
+                Some(report)
+            })
+            .collect();
+        super::monitors::Format::of(format).map(|format| format.write(&reports))
+    }
+}
+
+/// Asks a program, and gives what it answers.
+pub(crate) fn ask(pid: u32, line: &str) -> Result<String, String> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
+            format!("process {pid} is no program of `wasm-aot run`, or was started with --no-control")
+        }
+        _ => format!("process {pid}: {error}"),
+    };
+    let mut stream = sockets::connect(&name(pid)).map_err(failed)?;
+    stream.write_all(format!("{line}\n").as_bytes()).map_err(failed)?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).map_err(failed)?;
+    match answer.split_once('\n') {
+        Some(("ok", text)) => Ok(text.to_owned()),
+        Some(("error", why)) => Err(why.trim_end().to_owned()),
+        _ => Err(format!("process {pid} gave no answer")),
+    }
+}
+
+/// The processes that can be asked. What ended ones have left behind is removed.
+pub(crate) fn programs() -> Vec<u32> {
+    let Ok(entries) = sockets::folder().and_then(std::fs::read_dir) else { return Vec::new() };
+    let pid = |name: &str| name.strip_prefix("wasm-aot-")?.strip_suffix(".sock")?.parse().ok();
+    let mut pids: Vec<u32> = entries.flatten().filter_map(|entry| pid(&entry.file_name().to_string_lossy())).collect();
+    pids.retain(|pid| {
+        let lives = std::path::Path::new(&format!("/proc/{pid}")).exists();
+        if !lives && let Ok(folder) = sockets::folder() {
+            let _ = std::fs::remove_file(folder.join(name(*pid)));
+        }
+        lives
+    });
+    pids.sort_unstable();
+    pids
+}

@@ -1,0 +1,193 @@
+//! Programs that are observed while they run, from outside.
+
+#[path = "command/place.rs"]
+#[allow(dead_code, reason = "not every test needs all of it")]
+mod place;
+
+use place::{Place, errors};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+/// Calls a function for ever.
+const PROGRAM: &str = r#"(module
+    (func $work (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+    (func (export "_start") (local i32) (loop $l (local.set 0 (call $work (local.get 0))) (br $l))))"#;
+
+/// A program that runs, with a folder of its own for sockets; it is stopped when the test is over.
+struct Running<'a> {
+    place: &'a Place,
+    child: Child,
+}
+
+impl<'a> Running<'a> {
+    fn start(place: &'a Place, options: &[&str]) -> Self {
+        let program = place.file("spin.wat", PROGRAM);
+        let mut command = place.command();
+        command.env("XDG_RUNTIME_DIR", &place.0).arg("run").args(options).arg(program);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
+        let running = Self { place, child };
+        if !options.contains(&"--no-control") {
+            let deadline = Instant::now() + Duration::from_secs(30);
+            while !running.ask(&["status"]).0 {
+                assert!(Instant::now() < deadline, "the program answers");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        running
+    }
+
+    /// Whether it went well, and what was said.
+    fn ask(&self, request: &[&str]) -> (bool, String) {
+        let pid = self.child.id().to_string();
+        let mut command = self.place.command();
+        let output = command.env("XDG_RUNTIME_DIR", &self.place.0).args(["ctl", &pid]).args(request).output().expect("it starts");
+        match output.status.success() {
+            true => (true, String::from_utf8(output.stdout).expect("text")),
+            false => (false, errors(&output)),
+        }
+    }
+
+    fn good(&self, request: &[&str]) -> String {
+        let (went_well, text) = self.ask(request);
+        assert!(went_well, "{request:?}: {text}");
+        text
+    }
+
+    /// How often the function was called, as the monitor of instructions says.
+    fn calls(&self) -> u64 {
+        let report = self.good(&["report", "--csv", "icount"]);
+        let row = report.lines().find_map(|line| line.strip_prefix("icount,work,")).unwrap_or("0,");
+        row.split(',').next().and_then(|calls| calls.parse().ok()).expect("a number")
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.place.0.join("fastinst").join(format!("wasm-aot-{}.sock", self.child.id()))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn monitors_come_and_go_while_the_program_runs() {
+    let place = Place::new("control-attach");
+    let running = Running::start(&place, &[]);
+    assert!(running.good(&["status"]).contains("counting  off"));
+    assert_eq!(running.good(&["sites"]), "functions 2 sites, off\n");
+    running.good(&["attach", "icount"]);
+    std::thread::sleep(Duration::from_millis(50));
+    let first = running.calls();
+    std::thread::sleep(Duration::from_millis(50));
+    let second = running.calls();
+    assert!(0 < first && first < second, "{first} {second}");
+    // What was seen stays while it is off.
+    running.good(&["off"]);
+    std::thread::sleep(Duration::from_millis(20));
+    let off = running.calls();
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(running.calls(), off);
+    running.good(&["on"]);
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(running.calls() > off);
+    running.good(&["detach", "icount"]);
+    assert!(!running.ask(&["report"]).0);
+}
+
+#[test]
+fn bursts_count_a_part_of_the_time_until_they_are_ended() {
+    let place = Place::new("control-burst");
+    let running = Running::start(&place, &[]);
+    running.good(&["attach", "icount"]);
+    running.good(&["burst", "5ms", "5ms"]);
+    assert!(running.good(&["status"]).contains("in bursts"));
+    let before = running.calls();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(running.calls() > before);
+    running.good(&["burst", "none"]);
+    assert!(running.good(&["status"]).contains("counting  on\n"));
+}
+
+#[test]
+fn wrong_requests_are_told_why_and_change_nothing() {
+    let place = Place::new("control-wrong");
+    let running = Running::start(&place, &[]);
+    for (request, wanted) in [
+        (&["attach", "hottness"][..], "did you mean hotness?"),
+        (&["attach", "hotness,deep"], "no option deep"),
+        (&["detach", "loops"], "loops is not attached"),
+        (&["on"], "nothing is attached"),
+        (&["off"], "nothing is attached"),
+        (&["report"], "nothing is attached"),
+        (&["burst", "1ms", "1ms"], "nothing is attached"),
+    ] {
+        let (went_well, text) = running.ask(request);
+        assert!(!went_well && text.contains(wanted), "{request:?}: {text}");
+    }
+    running.good(&["attach", "loops"]);
+    assert!(running.ask(&["burst", "soon", "1ms"]).1.contains("as 10ms or 1s"));
+    assert!(running.ask(&["burst", "0s", "1ms"]).1.contains("longer than nothing"));
+    assert!(running.ask(&["report", "icount"]).1.contains("icount is not attached"));
+    let (went_well, text) = {
+        let output = place.run(&["ctl", "1", "status"]);
+        (output.status.success(), errors(&output))
+    };
+    assert!(!went_well && text.contains("process 1 is no program of `wasm-aot run`"), "{text}");
+}
+
+#[test]
+fn rubbish_and_silence_harm_nobody() {
+    let place = Place::new("control-rubbish");
+    let running = Running::start(&place, &[]);
+    assert_eq!(std::fs::metadata(running.socket()).expect("a socket").mode() & 0o777, 0o600);
+    for rubbish in [&b"\xff\xfe\n"[..], b"\n", b"attach\n", &[b'x'; 100_000]] {
+        let mut stream = UnixStream::connect(running.socket()).expect("it listens");
+        let _ = stream.write_all(rubbish);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"error\n"), "{answer:?}");
+    }
+    // One who says nothing is left after some seconds, and others are answered then.
+    let silent = UnixStream::connect(running.socket()).expect("it listens");
+    assert!(running.good(&["status"]).contains("running"));
+    drop(silent);
+}
+
+#[test]
+fn programs_that_do_not_answer_have_no_socket() {
+    let place = Place::new("control-none");
+    let running = Running::start(&place, &["--no-control"]);
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(!running.socket().exists());
+    assert!(running.ask(&["status"]).1.contains("--no-control"));
+}
+
+#[test]
+fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
+    let place = Place::new("control-end");
+    let socket = {
+        let running = Running::start(&place, &[]);
+        let list = |place: &Place| {
+            let output = place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
+            String::from_utf8(output.stdout).expect("text")
+        };
+        assert!(list(&place).contains(&running.child.id().to_string()));
+        running.socket()
+    };
+    // It was killed, and could not clear away itself.
+    assert!(socket.exists());
+    let output = place.command().env("XDG_RUNTIME_DIR", &place.0).arg("ctl").output().expect("it starts");
+    assert!(output.status.success() && output.stdout.is_empty() && !socket.exists());
+    // One that ends by itself does.
+    let program = place.file("end.wat", "(module (func (export \"_start\")))");
+    let output = place.command().env("XDG_RUNTIME_DIR", &place.0).args(["run", &program]).output().expect("it starts");
+    assert!(output.status.success());
+    assert_eq!(std::fs::read_dir(place.0.join("fastinst")).expect("a folder").count(), 0);
+}
