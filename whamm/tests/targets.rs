@@ -199,3 +199,18 @@ fn operands_of_two_types_are_two_exports() {
     );
     assert_eq!(found, ["wasm:opcode:call  (arg0)", "wasm:opcode:call  (arg0 )"]);
 }
+
+#[test]
+fn monitors_report_where_they_are_told_to() {
+    let imports = |destination| {
+        let options = Options { destination, ..Options::default() };
+        let script = Source::new("x.mm", "report var n: i32; wasm:opcode:call:before { n++; }");
+        interface(&whamm::compile_monitor(&[script], &[], &options).unwrap_or_else(|e| panic!("{e}")).module)
+            .0
+            .join(" ")
+            .replace("wasi_snapshot_preview1.", "")
+    };
+    assert_eq!(imports(whamm::Destination::Auto), "fd_write");
+    assert_eq!(imports(whamm::Destination::File("out.csv".into())), "fd_write path_open");
+    assert_eq!(imports(whamm::Destination::Environment), "fd_write environ_get environ_sizes_get path_open");
+}

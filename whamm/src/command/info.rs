@@ -86,7 +86,9 @@ impl Info {
             if self.vars && before != Some(m.event) {
                 for (name, definition) in &variables {
                     let formula = if let Bound::Formula(text) = definition.bound { format!(" = {text}") } else { String::new() };
-                    println!("    {name}: {} ({}){formula}", definition.ty, kind(definition.bound));
+                    let wide = m.event.variable_in(name, m.event.widths()).map(|d| d.ty).filter(|ty| *ty != definition.ty);
+                    let wide = wide.map(|ty| format!(", {ty} where addresses have 64 bits")).unwrap_or_default();
+                    println!("    {name}: {}{wide} ({}){formula}", definition.ty, kind(definition.bound));
                 }
             }
             if self.functions {

@@ -1,7 +1,6 @@
 //! Expressions as instructions.
 
 use super::code::{Emitter, Storage, WORD, part, word, written};
-use super::core::printer;
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::events::Bound;
 use crate::fold;
@@ -98,7 +97,7 @@ impl Emitter<'_> {
         if *ty == Ty::F32 { written(self.put().f32_const((x as f32).into())) } else { written(self.put().f64_const(x.into())) }
     }
 
-    fn text(&mut self, s: &Rc<str>) {
+    pub(super) fn text(&mut self, s: &Rc<str>) {
         let at = if s.is_empty() { 0 } else { self.support.text(s) };
         let len = i32::try_from(s.len()).unwrap_or(i32::MAX);
         self.put().i32_const(at.cast_signed()).i32_const(len);
@@ -341,7 +340,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn cast(&mut self, from: &Ty, to: &Ty) {
+    pub(super) fn cast(&mut self, from: &Ty, to: &Ty) {
         let signed = from.signed();
         let target = to.slots()[0];
         if *to == Ty::Bool {
@@ -530,31 +529,6 @@ impl Emitter<'_> {
         }
     }
 
-    /// A map as the core library writes it row by row, which knows i32 and texts.
-    fn print_map_as_csv(&mut self, number: u32, map: &Expr) {
-        if self.support.core_pair(&map.ty).is_some() {
-            self.value(map);
-            self.core_call("print_map_as_csv");
-            return;
-        }
-        let Ty::Map(kv) = &map.ty else { return };
-        let (key, value) = (core_name(&kv.0), core_name(&kv.1));
-        let [puts, write] = ["puts", "put_map_csv"].map(|name| self.support.runtime(name));
-        let (handle, size) = (self.locals.take(ValType::I32), word(0, self.memory()));
-        self.value(map);
-        self.put().local_set(handle);
-        self.text(&format!("== map{number} CSV FLUSH ==\n").into());
-        self.put().call(puts).local_get(handle).i32_load(size);
-        let two = self.support.ty(&(vec![], vec![ValType::I32, ValType::I32]));
-        self.open_if(BlockType::FunctionType(two));
-        self.text(&format!("key ({key}), val ({value})\n").into());
-        self.put().else_();
-        self.text(&"empty map\n".into());
-        self.close();
-        self.put().call(puts).local_get(handle).call(write);
-        self.flush();
-    }
-
     fn remove_probe(&mut self, probe: &Expr, e: &Expr) {
         let Some(callee) = self.support.imported(DYNINSTR_MODULE, "remove_probe") else {
             let help = "in a program a probe takes away itself: write `remove_probe(probe_id)` in its own body";
@@ -578,7 +552,7 @@ impl Emitter<'_> {
     }
 
     /// What is written comes out at once, between what the program itself writes.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let flush = self.support.runtime("flush");
         self.put().call(flush);
     }
@@ -634,80 +608,6 @@ impl Emitter<'_> {
             }
             _ => self.zero(&e.ty),
         }
-    }
-
-    fn print(&mut self, pieces: &[(Rc<str>, bool)], args: &[Expr]) {
-        for (i, (text, hex)) in pieces.iter().enumerate() {
-            if !text.is_empty() {
-                self.text(text);
-                let puts = self.support.runtime("puts");
-                self.put().call(puts);
-            }
-            if let Some(name) = args.get(i).filter(|_| !hex && self.has_core()).and_then(|a| printer(&a.ty)) {
-                self.flush();
-                self.value(&args[i]);
-                self.core_call(&name);
-            } else if let Some(arg) = args.get(i) {
-                let held = self.hold(arg);
-                self.print_value(held, &arg.ty, *hex);
-            }
-        }
-        self.flush();
-    }
-
-    fn print_value(&mut self, held: Storage, ty: &Ty, hex: bool) {
-        if let Ty::Tuple(parts) = ty {
-            let putc = self.support.runtime("putc");
-            for n in 0..u32::try_from(parts.len()).unwrap_or(0) {
-                self.put().i32_const(if n == 0 { 40 } else { 44 }).call(putc);
-                let (storage, ty) = part(held, ty, n);
-                self.print_value(storage, &ty, hex);
-            }
-            self.put().i32_const(41).call(putc);
-            return;
-        }
-        self.load(held, ty);
-        let name = match ty {
-            Ty::Str => "puts",
-            Ty::Map(_) if self.support.core_pair(ty).is_some() => "core_map",
-            Ty::Map(_) => "put_map",
-            Ty::Bool => "put_bool",
-            Ty::F32 => "put_f32",
-            Ty::F64 => "put_f64",
-            _ => {
-                let wide = if ty.signed() && !hex { Ty::I64 } else { Ty::U64 };
-                let from = if hex && !ty.wide() { Ty::U32 } else { ty.clone() };
-                self.cast(&from, &wide);
-                if hex && !ty.wide() {
-                    self.mask_hex(ty);
-                }
-                if hex {
-                    "put_hex"
-                } else if ty.signed() {
-                    "put_i64"
-                } else {
-                    "put_u64"
-                }
-            }
-        };
-        let callee = self.support.runtime(name);
-        self.put().call(callee);
-    }
-
-    /// A negative number in hexadecimal has as many digits as its type.
-    fn mask_hex(&mut self, ty: &Ty) {
-        if let Some((bits @ (8 | 16), _)) = ty.bits() {
-            self.put().i64_const((1 << bits) - 1).i64_and();
-        }
-    }
-}
-
-/// How the core library calls a type.
-fn core_name(ty: &Ty) -> String {
-    match ty {
-        Ty::Tuple(parts) => format!("({})", parts.iter().map(core_name).collect::<Vec<_>>().join(",")),
-        other if other.bits().is_some_and(|b| b.0 <= 32) => "i32".into(),
-        other => other.to_string(),
     }
 }
 

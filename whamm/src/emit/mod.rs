@@ -10,5 +10,6 @@ pub mod destination;
 pub mod expression;
 pub mod function;
 pub mod locals;
+pub mod print;
 pub mod report;
 pub mod support;

@@ -70,71 +70,76 @@ impl<'a> Walker<'_, 'a> {
     /// The instruction is done: its table's shadow follows.
     pub(super) fn after_change(&mut self, i: usize, change: Option<Change>) {
         let Some(Change { operands, reference }) = change else { return };
-        let name = match self.ops[i].operator {
-            O::TableGet { .. } => "fid_get",
-            O::TableCopy { .. } => "fid_copy",
-            O::TableInit { .. } => "fid_init",
-            _ => "fid_fill",
-        };
-        let callee = self.r.support.runtime(name);
         match self.ops[i].operator {
             O::TableGet { table } => {
-                let (shadow, local) = (self.r.shadow(table), self.locals.keep(ValType::I32));
-                self.put().i32_const(shadow.cast_signed());
+                let local = self.locals.keep(ValType::I32);
+                self.put_shadow(table);
                 self.put_index(operands[0]);
-                self.put().call(callee).local_set(local);
+                self.shadow_call("fid_get");
+                self.put().local_set(local);
                 self.got = Some((i, local));
             }
             O::TableSet { table } => {
-                let shadow = self.r.shadow(table);
-                self.put().i32_const(shadow.cast_signed());
+                self.put_shadow(table);
                 self.put_index(operands[1]);
                 self.put_reference(reference);
-                self.put().i32_const(1).call(callee);
+                self.put().i32_const(1);
+                self.shadow_call("fid_fill");
             }
             O::TableFill { table } => {
-                let shadow = self.r.shadow(table);
-                self.put().i32_const(shadow.cast_signed());
+                self.put_shadow(table);
                 self.put_index(operands[2]);
                 self.put_reference(reference);
                 self.put_index(operands[0]);
-                self.put().call(callee);
+                self.shadow_call("fid_fill");
             }
-            O::TableGrow { table } => {
-                let (shadow, size) = (self.r.shadow(table), (self.locals.take(operands[0].1), operands[0].1));
-                self.put().local_tee(size.0);
-                // A table that could not grow has not changed.
-                if size.1 == ValType::I64 {
-                    self.put().local_get(size.0).i64_const(-1).i64_ne().if_(BlockType::Empty);
-                } else {
-                    self.put().local_get(size.0).i32_const(-1).i32_ne().if_(BlockType::Empty);
-                }
-                self.put().i32_const(shadow.cast_signed());
-                self.put_index(size);
-                self.put_reference(reference);
-                self.put_index(operands[0]);
-                self.put().call(callee).end();
-            }
+            O::TableGrow { table } => self.grown(table, operands[0], reference),
             O::TableCopy { dst_table, src_table } => {
-                let (to, from) = (self.r.shadow(dst_table), self.r.shadow(src_table));
-                self.put().i32_const(to.cast_signed());
+                self.put_shadow(dst_table);
                 self.put_index(operands[2]);
-                self.put().i32_const(from.cast_signed());
+                self.put_shadow(src_table);
                 self.put_index(operands[1]);
                 self.put_index(operands[0]);
-                self.put().call(callee);
+                self.shadow_call("fid_copy");
             }
             O::TableInit { elem_index, table } => {
-                let (shadow, (at, len)) = (self.r.shadow(table), self.r.segment_entries(elem_index));
-                self.put().i32_const(shadow.cast_signed());
+                let (at, len) = self.r.segment_entries(elem_index);
+                self.put_shadow(table);
                 self.put_index(operands[2]);
                 self.put().i32_const(at.cast_signed()).i32_const(len.cast_signed());
                 self.put_index(operands[1]);
                 self.put_index(operands[0]);
-                self.put().call(callee);
+                self.shadow_call("fid_init");
             }
             _ => {}
         }
+    }
+
+    fn put_shadow(&mut self, table: u32) {
+        let shadow = self.r.shadow(table);
+        self.put().i32_const(shadow.cast_signed());
+    }
+
+    fn shadow_call(&mut self, name: &str) {
+        let callee = self.r.support.runtime(name);
+        self.put().call(callee);
+    }
+
+    /// The old size is on the stack, and stays there; a table that could not grow has not changed.
+    fn grown(&mut self, table: u32, count: (u32, ValType), reference: Reference) {
+        let size = (self.locals.take(count.1), count.1);
+        self.put().local_tee(size.0).local_get(size.0);
+        if size.1 == ValType::I64 {
+            self.put().i64_const(-1).i64_ne().if_(BlockType::Empty);
+        } else {
+            self.put().i32_const(-1).i32_ne().if_(BlockType::Empty);
+        }
+        self.put_shadow(table);
+        self.put_index(size);
+        self.put_reference(reference);
+        self.put_index(count);
+        self.shadow_call("fid_fill");
+        self.put().end();
     }
 
     /// Writes an instruction of the program; shadows and what is noted of segments follow it.
