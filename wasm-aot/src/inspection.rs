@@ -142,20 +142,26 @@ impl Inspection {
         };
         if let Ok(index) = wanted.parse::<u32>() {
             let defined = index.checked_sub(imported).map(|defined| defined as usize);
-            return defined
-                .filter(|defined| *defined < inner.info.bodies.len())
-                .ok_or_else(|| format!("no function {index} is defined"));
+            return defined.filter(|defined| *defined < inner.info.bodies.len()).ok_or_else(|| match inner.info.bodies.len() {
+                0 => format!("no function {index} is defined, nor any other"),
+                count => format!("no function {index} is defined: there are {imported} to {}", imported as usize + count - 1),
+            });
         }
         let exported =
             inner.info.exports.iter().find(|export| export.name == wanted && export.space == crate::module::Space::Func);
         let exported = exported.and_then(|export| export.index.checked_sub(imported)).map(|defined| defined as usize);
-        let exact = names().find(|(_, name)| *name == wanted || demangled(name) == wanted).map(|(defined, _)| defined);
+        let exact = names()
+            .find(|(_, name)| !name.is_empty() && (*name == wanted || demangled(name) == wanted))
+            .map(|(defined, _)| defined);
         exact.or(exported).ok_or_else(|| {
-            let near: Vec<String> =
-                names().map(|(_, name)| demangled(name)).filter(|name| name.contains(wanted)).take(5).collect();
+            let near: Vec<String> = names()
+                .map(|(_, name)| demangled(name))
+                .filter(|name| !wanted.is_empty() && name.contains(wanted))
+                .take(5)
+                .collect();
             match near.is_empty() {
-                true => format!("no function is called {wanted}"),
-                false => format!("no function is called {wanted}; there are {}", near.join(", ")),
+                true => format!("no function is called \"{wanted}\": without a name, all are listed"),
+                false => format!("no function is called \"{wanted}\"; there are {}", near.join(", ")),
             }
         })
     }

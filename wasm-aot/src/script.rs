@@ -205,7 +205,10 @@ impl Runner {
     }
 
     fn instance(&self, id: Option<Id<'_>>) -> Checked<Instance> {
-        self.instances.get(&owned(id)).copied().ok_or_else(|| format!("no such instance: {id:?}"))
+        self.instances.get(&owned(id)).copied().ok_or_else(|| match id {
+            Some(id) => format!("there is no instance ${}", id.name()),
+            None => "there is no instance: a module has to come before it".into(),
+        })
     }
 
     fn execute(&mut self, execute: WastExecute<'_>) -> Checked<Result<Vec<Val>, Error>> {

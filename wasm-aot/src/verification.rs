@@ -11,10 +11,12 @@ pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
     let refused = |why: &str| Error::Artifact(format!("{}: {why}", path.display()));
     let native = Target::native(crate::Options::default())?;
     let (options, inside) = artifact::origin(path, &native)?;
-    if let Some(module) = module
-        && *runtime::binary(module)? != inside
-    {
-        return Err(refused("it was compiled from another module"));
+    if let Some(module) = module {
+        let wanted =
+            runtime::binary(module).map_err(|error| refused(&format!("what it is compared with is no module: {error}")))?;
+        if *wanted != inside {
+            return Err(refused("it was compiled from another module"));
+        }
     }
     let target = Target::native(options)?;
     let compilation = compile::compile(&inside, &target)?;

@@ -77,6 +77,8 @@ fn what_cannot_be_run_is_told_in_one_line() {
         ("short.wasm", b"\0asm\x01\0", "offset"),
         ("wrong.wat", b"(module (func $f (result i32)))", "function 0 (f), offset 0x"),
         ("noise.wasm", &[0x80, 1, 2, 3], "\\0asm"),
+        ("nothing.wasm", b"", "it is empty"),
+        ("component.wasm", b"\0asm\x0d\0\x01\0", "not supported: components"),
         ("fake.aot", b"\x7fELF and nothing else", "not a compiled module"),
         (
             "imports.wat",
@@ -96,6 +98,7 @@ fn what_cannot_be_run_is_told_in_one_line() {
     for args in [
         &["run", "--timeout", "soon", &add][..],
         &["run", "--env", "NO_SUCH_VARIABLE_AT_ALL", &add],
+        &["run", "--env", "=value", &add],
         &["run", "--preload", "nothing", &add],
         &["compile", "--without", "magic", &add],
         &["manual", "nothing"],
@@ -105,6 +108,57 @@ fn what_cannot_be_run_is_told_in_one_line() {
         assert_eq!(code, 2, "{args:?}: {text}");
     }
     assert_eq!(place.run(&["run"]).status.code(), Some(2));
+}
+
+#[test]
+fn files_that_are_wrong_for_a_command_are_told_by_their_names() {
+    let place = Place::new("wrong");
+    let (add, folder) = (place.file("add.wat", ADD), place.0.display().to_string());
+    let (noise, script) = (place.file("noise.txt", "noise"), place.file("none.wast", "(invoke \"f\")"));
+    let (compiled, missing) = (format!("{folder}/add.aot"), format!("{folder}/missing"));
+    place.good(&["compile", &add]);
+    for (args, name, part) in [
+        (&["compile", &compiled, "-o", &missing][..], &compiled, "machine code: compile what it was made from"),
+        (&["compile", &add, "-o", &format!("{missing}/add.aot")], &missing, "No such file or directory"),
+        (&["compile", &add, "-o", &folder], &folder, "directory"),
+        (&["inspect", &missing], &missing, "No such file or directory"),
+        (&["inspect", &folder], &folder, "directory"),
+        (&["inspect", "--disas", "subtract", &compiled], &compiled, "\"subtract\""),
+        (&["inspect", "--disas", "", &compiled], &compiled, "\"\""),
+        (&["inspect", "--disas", "9", &compiled], &compiled, "no function 9 is defined: there are 0 to"),
+        (&["verify", &folder], &folder, "not a file"),
+        (&["verify", &add], &add, "not a compiled module"),
+        (&["verify", &compiled, "--module", &noise], &compiled, "compared with is no module"),
+        (&["wast", &missing], &missing, "No such file or directory"),
+        (&["wast", &noise], &noise, "line 1"),
+        (&["wast", &compiled], &compiled, "not text"),
+    ] {
+        let (text, code) = place.bad(args);
+        assert!(text.contains(name.as_str()) && text.contains(part) && code == 1, "{args:?}: {code} {text}");
+    }
+    assert!(errors(&place.run(&["wast", &script])).contains("a module has to come before it"));
+}
+
+#[test]
+fn neither_a_module_nor_a_device_is_replaced_by_what_it_compiles_to() {
+    let place = Place::new("output");
+    let add = place.file("add.wat", ADD);
+    let folder = place.0.display();
+    std::os::unix::fs::symlink("add.wat", format!("{folder}/link.wat")).expect("a link");
+    for (module, output) in [("add.wat", "add.wat"), ("add.wat", "./add.wat"), ("link.wat", "add.wat"), ("add.wat", "link.wat")] {
+        let (text, code) = place.bad(&["compile", &format!("{folder}/{module}"), "-o", &format!("{folder}/{output}")]);
+        assert!(code == 2 && text.contains("overwritten"), "{module} to {output}: {text}");
+        assert_eq!(fs::read_to_string(&add).expect("still there"), ADD);
+    }
+    place.good(&["compile", &add, "-o", "/dev/null"]);
+    assert!(!fs::metadata("/dev/null").expect("the device").is_file());
+    assert!(place.run(&["compile", &add, "-o", "/dev/stdout"]).stdout.starts_with(b"\x7fELF"));
+    let kept = format!("{folder}/kept.aot");
+    std::os::unix::fs::symlink("real.aot", format!("{folder}/kept.aot")).expect("a link");
+    fs::write(format!("{folder}/real.aot"), "").expect("a file");
+    place.good(&["compile", &add, "-o", &kept]);
+    assert!(fs::symlink_metadata(&kept).expect("a link").is_symlink());
+    place.good(&["verify", &kept, "--module", &add]);
 }
 
 #[test]

@@ -38,6 +38,9 @@ impl Opened {
     fn new(path: &Path, target: &Target, is_executed: bool) -> Result<Self, String> {
         let file = open(path).map_err(|error| error.to_string())?;
         let metadata = file.metadata().map_err(|error| error.to_string())?;
+        if !metadata.is_file() {
+            return Err("not a file".into());
+        }
         if is_executed {
             trusted(&metadata)?;
         }
@@ -90,9 +93,6 @@ fn trusted(metadata: &std::fs::Metadata) -> Result<(), String> {
     let user = rustix::process::geteuid().as_raw();
     // Our own group counts as well: it may have other members.
     let others = metadata.mode() & 0o022 != 0;
-    if !metadata.is_file() {
-        return Err("not a file".into());
-    }
     if others {
         return Err("others may write it, and it would be executed: chmod go-w, or compile the module again".into());
     }

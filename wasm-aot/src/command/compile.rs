@@ -3,7 +3,8 @@
 use super::{Failure, Making, about, read};
 use clap::Args;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::{Path, PathBuf};
 use wasm_aot::Module;
 
 /// Compile a module to a file of machine code
@@ -21,19 +22,38 @@ pub(crate) struct Compile {
 impl Compile {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let output = self.output.unwrap_or_else(|| self.module.with_extension("aot"));
-        if output == self.module {
+        if is_same(&output, &self.module) {
             return Err(Failure::usage(format!("{}: the module would be overwritten: say where to with -o", output.display())));
         }
         let bytes = read(&self.module)?;
         let compiled = Module::precompile(&self.making.engine()?, bytes).map_err(about(&self.module))?;
-        let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", output.display()));
-        // Whoever runs the file meanwhile keeps the old one.
-        let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
-        let mut draft = tempfile::Builder::new().prefix(".wasm-aot").tempfile_in(folder).map_err(failed)?;
-        draft.write_all(&compiled).map_err(failed)?;
-        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        draft.as_file().set_permissions(permissions).map_err(failed)?;
-        draft.persist(&output).map_err(|error| failed(error.error))?;
-        Ok(())
+        keep(&output, &compiled).map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
     }
+}
+
+/// Whether two paths lead to one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(one).is_some_and(|one| Some(one) == identity(other))
+}
+
+/// Writes a file as a whole: whoever runs it meanwhile keeps the old one. What is no file, as /dev/stdout, is written to.
+fn keep(output: &Path, compiled: &[u8]) -> std::io::Result<()> {
+    if output.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::File::options().write(true).open(output)?.write_all(compiled);
+    }
+    // Through a link, what it leads to is replaced.
+    let output = output.canonicalize().unwrap_or_else(|_| output.to_owned());
+    let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(".".as_ref());
+    let mut draft = tempfile::Builder::new().prefix(".wasm-aot").tempfile_in(folder)?;
+    draft.write_all(compiled)?;
+    draft.as_file().set_permissions(PermissionsExt::from_mode(0o755))?;
+    draft.persist(&output)?;
+    Ok(())
+}
+
+/// Why it failed, without the name of a draft that nobody knows.
+fn reason(error: &std::io::Error) -> String {
+    let inner = error.get_ref().and_then(|about| about.source());
+    inner.map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -4,6 +4,7 @@ use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use wasm_aot::Module;
 use wasm_aot::inspection::{Inspection, inspect};
 
 /// Show what a module or a file of machine code consists of
@@ -12,7 +13,7 @@ pub(crate) struct Inspect {
     /// .wasm, .wat or .aot
     file: PathBuf,
     /// One function's machine code beside its Wasm: a name, or an index
-    #[arg(long, value_name = "FUNCTION")]
+    #[arg(long, value_name = "FUNCTION", conflicts_with = "json")]
     disas: Option<String>,
     /// Print it as JSON
     #[arg(long)]
@@ -24,7 +25,11 @@ pub(crate) struct Inspect {
 impl Inspect {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let engine = self.making.engine()?;
-        let inspection = inspect(&engine, &self.file, || read(&self.file).ok()).map_err(about(&self.file))?;
+        let bytes = match Module::is_machine_code(&self.file) {
+            true => None,
+            false => Some(read(&self.file)?),
+        };
+        let inspection = inspect(&engine, &self.file, || bytes).map_err(about(&self.file))?;
         if let Some(wanted) = &self.disas {
             let listing = inspection.listing(wanted).map_err(|why| Failure::new(format!("{}: {why}", self.file.display())))?;
             return print(listing);

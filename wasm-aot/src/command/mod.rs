@@ -36,7 +36,10 @@ const EXAMPLES: &str = "Examples:
   wasm-aot inspect --disas main app.aot           machine code beside Wasm
   wasm-aot run --invoke add math.wat 1 2          call one function
   wasm-aot run --monitor hotness app.wasm         count how often each instruction is executed
-  wasm-aot ctl 4711 attach hotness                … in a program that runs already";
+  wasm-aot ctl 4711 attach hotness                … in a program that runs already
+
+Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line;
+134 for a trap or when its time is over; 128 and the number of a signal that ended it";
 
 #[derive(Debug, Subcommand)]
 enum Command {

@@ -152,6 +152,9 @@ impl Run {
         let name = self.arg0.clone().unwrap_or_else(|| self.module.clone().into_os_string());
         builder = builder.arg(name).args(&self.args);
         for variable in &self.env {
+            if variable.is_empty() || variable.starts_with('=') {
+                return Err(Failure::usage(format!("--env {variable}: expected NAME=VALUE, or the name of a variable of ours")));
+            }
             builder = match variable.split_once('=') {
                 Some((name, value)) => builder.env(name, value),
                 None => match std::env::var_os(variable) {

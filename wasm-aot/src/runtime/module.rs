@@ -7,7 +7,7 @@ use super::version::Version;
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, TrampolineKind};
 use crate::engine::Engine;
-use crate::error::{CompileError, Error};
+use crate::error::{CompileError, Error, Place};
 use crate::module::{ModuleInfo, Space};
 use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
@@ -169,8 +169,19 @@ impl Module {
 
 /// The binary form of what may be text.
 pub(crate) fn binary(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CompileError> {
+    if bytes.starts_with(b"\0asm\x0d\0\x01\0") {
+        return Err(CompileError::unsupported("components: only modules are", Place::module(0)));
+    }
     if bytes.starts_with(b"\0asm") {
         return Ok(Cow::Borrowed(bytes));
+    }
+    if bytes.is_empty() {
+        return Err(CompileError::Text("neither a module nor the text of one: it is empty".into()));
+    }
+    if bytes.starts_with(b"\x7fELF") {
+        return Err(CompileError::Text(
+            "neither a module nor the text of one, but machine code: compile what it was made from".into(),
+        ));
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(CompileError::Text("neither a module, which begins with \\0asm, nor the text of one".into()));
