@@ -12,11 +12,19 @@ use wasm_aot::{
 
 /// What can be imported: functions of the host's that give what they are given, or zeroes.
 const HOST: &str = r#"(module
-    (import "host" "nothing" (func))
     (import "host" "number" (func (param i32) (result i32)))
     (import "host" "wide" (func (param i64 f64) (result f64 i64)))
     (import "host" "vector" (func (param v128 i32) (result v128)))
-    (import "host" "reference" (func (param funcref externref) (result externref))))"#;
+    (import "host" "reference" (func (param funcref externref) (result externref)))"#;
+/// One that neither takes nor gives anything. The interpreter (wasmi 2.0.0) loses the stack of a caller whose callee ends in a tail call of such a
+/// function, if nothing was on that stack, and ends in a fault; here is a module with which it does:
+///
+/// ```text
+/// (module (import "host" "nothing" (func $nothing)) (memory 1)
+///     (func $leave (return_call $nothing))
+///     (func (export "f") (result v128) (call $leave) (v128.load16x4_s (i32.const 0))))
+/// ```
+const NOTHING: &str = r#"(import "host" "nothing" (func))"#;
 /// How many turns of loops and calls of functions a module may make.
 const SUPPLY: u32 = 2_000;
 /// How often the functions of a module are called in all.
@@ -143,7 +151,7 @@ pub(crate) fn engines() -> Vec<(String, Engine)> {
 /// What a module may consist of.
 fn shape(u: &mut Unstructured<'_>, with_oracle: bool) -> Result<wasm_smith::Config> {
     Ok(wasm_smith::Config {
-        available_imports: Some(wat::parse_str(HOST).expect("a module")),
+        available_imports: Some(wat::parse_str(format!("{HOST}{})", if with_oracle { "" } else { NOTHING })).expect("a module")),
         canonicalize_nans: true,
         export_everything: true,
         // What the interpreter lacks is compared among our own configurations.
