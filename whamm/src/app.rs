@@ -172,45 +172,12 @@ impl<'a> App<'a> {
         match payload {
             Payload::TypeSection(s) => {
                 for group in s {
-                    let group: Vec<_> = group?.into_types().collect();
-                    self.simple_types &= group.len() == 1 && group.iter().all(|t| t.is_final && t.supertype_idxs.is_empty());
-                    self.types.extend(group.into_iter().map(|t| match t.composite_type.inner {
-                        CompositeInnerType::Func(f) => {
-                            let typed = f.params().iter().chain(f.results()).any(is_typed);
-                            self.simple_types &= !typed;
-                            self.typed_references |= typed;
-                            Some((f.params().to_vec(), f.results().to_vec()))
-                        }
-                        _ => {
-                            self.typed_references = true;
-                            None
-                        }
-                    }));
+                    self.group(group?);
                 }
             }
             Payload::ImportSection(s) => {
                 for import in s.into_imports() {
-                    let import = import?;
-                    match import.ty {
-                        TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
-                            self.imports.push(Import { module: import.module, name: import.name });
-                            self.functions.push(ty);
-                        }
-                        TypeRef::Memory(m) => {
-                            self.memory(m);
-                            self.imported_memories += 1;
-                        }
-                        TypeRef::Table(table) => {
-                            self.typed_references |= table.element_type.type_index().is_some();
-                            self.tables.push(Table { wide: table.table64, known: false });
-                            self.imported_tables += 1;
-                        }
-                        TypeRef::Global(global) => {
-                            self.globals += 1;
-                            self.typed_references |= is_typed(&global.content_type);
-                        }
-                        TypeRef::Tag(_) => self.exceptions = true,
-                    }
+                    self.import(&import?);
                 }
             }
             Payload::FunctionSection(s) => {
@@ -252,14 +219,7 @@ impl<'a> App<'a> {
             Payload::CodeSectionStart { unchecked_range, .. } => self.code_start = unchecked_range.start,
             Payload::DataSection(s) => {
                 for data in s {
-                    let data = data?;
-                    let passive = matches!(data.kind, DataKind::Passive);
-                    self.data_segments.push(if passive { data.data.len() } else { 0 });
-                    if let DataKind::Active { memory_index, offset_expr } = data.kind
-                        && let Some(at) = constant(&offset_expr)?
-                    {
-                        self.data.push((memory_index, at, data.data.len()));
-                    }
+                    self.data(&data?)?;
                 }
             }
             Payload::CustomSection(custom) => {
@@ -272,6 +232,56 @@ impl<'a> App<'a> {
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, group: wasmparser::RecGroup) {
+        let group: Vec<_> = group.into_types().collect();
+        self.simple_types &= group.len() == 1 && group.iter().all(|t| t.is_final && t.supertype_idxs.is_empty());
+        for ty in group {
+            let CompositeInnerType::Func(f) = ty.composite_type.inner else {
+                self.typed_references = true;
+                self.types.push(None);
+                continue;
+            };
+            let typed = f.params().iter().chain(f.results()).any(is_typed);
+            self.simple_types &= !typed;
+            self.typed_references |= typed;
+            self.types.push(Some((f.params().to_vec(), f.results().to_vec())));
+        }
+    }
+
+    fn import(&mut self, import: &wasmparser::Import<'a>) {
+        match import.ty {
+            TypeRef::Func(ty) | TypeRef::FuncExact(ty) => {
+                self.imports.push(Import { module: import.module, name: import.name });
+                self.functions.push(ty);
+            }
+            TypeRef::Memory(m) => {
+                self.memory(m);
+                self.imported_memories += 1;
+            }
+            TypeRef::Table(table) => {
+                self.typed_references |= table.element_type.type_index().is_some();
+                self.tables.push(Table { wide: table.table64, known: false });
+                self.imported_tables += 1;
+            }
+            TypeRef::Global(global) => {
+                self.globals += 1;
+                self.typed_references |= is_typed(&global.content_type);
+            }
+            TypeRef::Tag(_) => self.exceptions = true,
+        }
+    }
+
+    fn data(&mut self, data: &wasmparser::Data<'a>) -> Result<(), wasmparser::Error> {
+        let passive = matches!(data.kind, DataKind::Passive);
+        self.data_segments.push(if passive { data.data.len() } else { 0 });
+        if let DataKind::Active { memory_index, offset_expr } = &data.kind
+            && let Some(at) = constant(offset_expr)?
+        {
+            self.data.push((*memory_index, at, data.data.len()));
         }
         Ok(())
     }

@@ -85,6 +85,8 @@ fn scripts_say_of_programs_what_was_written_down() {
                 "exact-traps" => options.exact_traps = true,
                 "env" => options.destination = whamm::Destination::Environment,
                 "file" => options.destination = whamm::Destination::File("out/report.csv".into()),
+                "rooted-file" => options.destination = whamm::Destination::File("/data//out/report.csv".into()),
+                "elsewhere" => options.destination = whamm::Destination::File("/database/report.csv".into()),
                 "imported" => options.link = whamm::Link::Imported,
                 other => panic!("there is no option {other}"),
             }

@@ -211,6 +211,9 @@ fn monitors_report_where_they_are_told_to() {
             .replace("wasi_snapshot_preview1.", "")
     };
     assert_eq!(imports(whamm::Destination::Auto), "fd_write");
-    assert_eq!(imports(whamm::Destination::File("out.csv".into())), "fd_write path_open");
-    assert_eq!(imports(whamm::Destination::Environment), "fd_write environ_get environ_sizes_get path_open");
+    assert_eq!(imports(whamm::Destination::File("out.csv".into())), "fd_write fd_prestat_dir_name fd_prestat_get path_open");
+    assert_eq!(
+        imports(whamm::Destination::Environment),
+        "fd_write environ_get environ_sizes_get fd_prestat_dir_name fd_prestat_get path_open"
+    );
 }

@@ -108,7 +108,7 @@ impl Info {
     }
 }
 
-const EVERYWHERE: [&str; 12] = [
+const EVERYWHERE: [&str; 14] = [
     "strcmp((i32, i32), str) -> bool",
     "strcontains((i32, i32), str) -> bool",
     "memid(library) -> u32",
@@ -117,6 +117,8 @@ const EVERYWHERE: [&str; 12] = [
     "page_size(u32) -> u32",
     "active_data_start(u32) -> u32, active_data_len(u32) -> u32",
     "write_str(u32, i32, str), read_str(u32, i32, u32) -> str",
+    "resolve_funcref(target_funcref, table_entry_idx) -> i32",
+    "dyninstr.remove_probe(probe_id), after `use dyninstr;`",
     "print(format, values...), println(format, values...)",
     "text.addr() text.len() text.starts_with(str) text.ends_with(str) text.contains(str)",
     "map.contains(key) map.delete(key) map.size()",

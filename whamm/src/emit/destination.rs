@@ -13,6 +13,7 @@ pub fn shape(name: &str) -> Shape {
     match name {
         "path_open" => (vec![word, word, word, word, word, long, long, word, word], vec![word]),
         "fd_write" => (vec![word; 4], vec![word]),
+        "fd_prestat_dir_name" => (vec![word; 3], vec![word]),
         _ => (vec![word; 2], vec![word]),
     }
 }
@@ -21,8 +22,8 @@ impl Destination {
     /// What a report needs of WASI to go there, beyond writing.
     pub(crate) fn imports(&self) -> &'static [&'static str] {
         match self {
-            Self::File(_) => &["path_open"],
-            Self::Environment => &["environ_get", "environ_sizes_get", "path_open"],
+            Self::File(_) => &["fd_prestat_dir_name", "fd_prestat_get", "path_open"],
+            Self::Environment => &["environ_get", "environ_sizes_get", "fd_prestat_dir_name", "fd_prestat_get", "path_open"],
             _ => &[],
         }
     }

@@ -207,47 +207,53 @@ pub fn rewrite(
     Ok(output)
 }
 
+/// The support of a program: what it imports for us is known, and the way that its report takes.
+fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Options, remap: &mut Remap) -> Support {
+    let printing = prints(program);
+    let mut outlet = outlet(app, options);
+    let core = (options.link == Link::Imported).then(|| Used::by(program, printing, options.format, Target::Program));
+    let (functions, memories) = needed(program);
+    let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
+    let mut wanted: Vec<(String, String)> =
+        functions.iter().map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone())).collect();
+    if printing && outlet != Outlet::Kept && core.is_none() {
+        wanted.push((WASI.into(), "fd_write".into()));
+        wanted.extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
+    }
+    if let Some(core) = &core {
+        wanted.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
+    }
+    for (module, name) in wanted {
+        let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
+        let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
+        layout.imports.insert((module, name), index);
+    }
+    for library in memories.into_iter().chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
+        layout.library_memories.insert(library, remap.import_memory(library));
+    }
+    layout.functions = remap.functions();
+    layout.memory = remap.memories();
+    layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
+    match &mut outlet {
+        _ if core.is_some() => outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0)),
+        Outlet::Lent(memory) => *memory = remap.memory(*memory),
+        _ => {}
+    }
+    let mut support = Support::new(layout, outlet);
+    if let Some(core) = core {
+        support.share_maps(core.own_maps);
+    }
+    if options.format == Format::Json {
+        support.preset_json();
+    }
+    support
+}
+
 impl<'a> Rewriter<'a> {
     fn new(program: &'a Program, libraries: &'a [Library], app: &'a App<'a>, options: &'a Options) -> Self {
         let printing = prints(program);
-        let mut outlet = outlet(app, options);
-        let core = (options.link == Link::Imported).then(|| Used::by(program, printing, options.format, Target::Program));
-        let (functions, memories) = needed(program);
         let mut remap = Remap::new(app);
-        let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
-        let mut wanted: Vec<(String, String)> =
-            functions.iter().map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone())).collect();
-        if printing && outlet != Outlet::Kept && core.is_none() {
-            wanted.push((WASI.into(), "fd_write".into()));
-            wanted.extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
-        }
-        if let Some(core) = &core {
-            wanted.extend(core.functions.iter().map(|name| (core::MODULE.into(), name.clone())));
-        }
-        for (module, name) in wanted {
-            let existing = app.imports.iter().position(|i| i.module == module && i.name == name);
-            let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
-            layout.imports.insert((module, name), index);
-        }
-        for library in memories.into_iter().chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
-            layout.library_memories.insert(library, remap.import_memory(library));
-        }
-        layout.functions = remap.functions();
-        layout.memory = remap.memories();
-        layout.app_memory = (!app.memories.is_empty()).then(|| remap.memory(0));
-        if let Outlet::Lent(memory) = &mut outlet {
-            *memory = remap.memory(*memory);
-        }
-        if core.is_some() {
-            outlet = Outlet::Core(layout.library_memories.get(&CORE).copied().unwrap_or(0));
-        }
-        let mut support = Support::new(layout, outlet);
-        if let Some(core) = core {
-            support.share_maps(core.own_maps);
-        }
-        if options.format == Format::Json {
-            support.preset_json();
-        }
+        let mut support = linked(program, libraries, app, options, &mut remap);
         let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
         let mut asks_lines = false;
         each_expr(program, &mut |e| asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)));

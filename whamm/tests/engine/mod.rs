@@ -76,6 +76,27 @@ fn environ_get(mut caller: Caller<'_, World>, list: i32, texts: i32) -> i32 {
     0
 }
 
+/// The folders that programs here are given.
+const FOLDERS: [&str; 2] = ["/nothing", "/data/"];
+
+fn folder(dir: i32) -> Option<&'static str> {
+    FOLDERS.get(usize::try_from(dir - 3).ok()?).copied()
+}
+
+fn fd_prestat_get(mut caller: Caller<'_, World>, dir: i32, at: i32) -> i32 {
+    let Some(name) = folder(dir) else { return 8 };
+    let memory = memory(&caller);
+    memory.write(&mut caller, at as usize, &[[0; 4], (name.len() as u32).to_le_bytes()].concat()).expect("there is room");
+    0
+}
+
+fn fd_prestat_dir_name(mut caller: Caller<'_, World>, dir: i32, at: i32, len: i32) -> i32 {
+    let Some(name) = folder(dir) else { return 8 };
+    let memory = memory(&caller);
+    memory.write(&mut caller, at as usize, &name.as_bytes()[..len as usize]).expect("there is room");
+    0
+}
+
 /// The second of the folders takes every file: its path is written down where its content will be.
 #[expect(clippy::too_many_arguments, reason = "so WASI has it")]
 fn path_open(
@@ -154,6 +175,8 @@ fn linked(world: World, libraries: &[(&str, &[u8])]) -> (Store<World>, Linker<Wo
     linker.func_wrap(wasi, "environ_sizes_get", environ_sizes_get).expect("it is the only one");
     linker.func_wrap(wasi, "environ_get", environ_get).expect("it is the only one");
     linker.func_wrap(wasi, "path_open", path_open).expect("it is the only one");
+    linker.func_wrap(wasi, "fd_prestat_get", fd_prestat_get).expect("it is the only one");
+    linker.func_wrap(wasi, "fd_prestat_dir_name", fd_prestat_dir_name).expect("it is the only one");
     attach(&mut linker);
     let exit = |_: Caller<'_, World>, code: i32| -> Result<(), wasmi::Error> { Err(wasmi::Error::i32_exit(code)) };
     linker.func_wrap("wasi_snapshot_preview1", "proc_exit", exit).expect("it is the only one");

@@ -1,0 +1,2 @@
+;; A command without a memory.
+(module (func (export "_start") nop))

@@ -1,0 +1,4 @@
+// app: bare.wat
+// option: rooted-file
+report var calls: u32;
+wasm:opcode:*:before { calls++; }
