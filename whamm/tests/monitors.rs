@@ -127,6 +127,30 @@ fn every_monitor_says_the_same_on_both_targets() {
 }
 
 #[test]
+fn rows_name_the_same_probes_on_both_targets() {
+    let ids = |report: &str| {
+        let fields =
+            report.lines().filter(|l| l.contains("memaddr")).map(|l| l.split(", ").nth(9).expect("a row names its probe"));
+        let mut list: Vec<String> = fields.map(|id| id.replace(":before", "").replace(":<no-mode>", "")).collect();
+        list.sort();
+        list
+    };
+    let text = "wasm:opcode:*:before { report var n: i32; n++; } wasm:opcode:local.*|i32.*|br*:before / opname != \"i32.add\" / { report var m: i32; m++; }
+        wasm:func:entry|exit { report var k: i32; k++; } wasm:opcode:i32.const:before { report var last: i32; last++; }";
+    let (script, app) = (Source::new("ids", text), program("sieve.wat"));
+    let output =
+        whamm::instrument(std::slice::from_ref(&script), &[], &app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let from_program = ids(&engine::run(&output.module, &[]).kept);
+    let monitor = whamm::compile_monitor(&[script], &[], &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    let (store, instance) = engine::instantiate(&monitor.module, &[]);
+    let mut monitor = Monitor::new(store, instance);
+    let mut program = interpreter::read(&app);
+    Run::new(&mut program, Some(&mut monitor)).main();
+    assert_eq!(from_program, ids(&engine::written(&monitor.finish())));
+    assert!(from_program.len() > 50, "{from_program:?}");
+}
+
+#[test]
 fn every_monitor_says_the_same_beside_the_core_library() {
     let beside = Options { link: whamm::Link::Imported, ..Options::default() };
     // It has no fractions, so monitors that compute with them say less there.

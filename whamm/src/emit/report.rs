@@ -22,8 +22,19 @@ pub enum Format {
 pub const HEADING: &str = "\n================================= REPORT CSV FLUSH ====================================\n\
 id, id_type, name, whamm_type, wasm_type, script_id, fname, fid, pc, probe_id, value(s)\n";
 
+/// Whose rows are of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// Sites of one event, which the identity of the probe names.
+    Site,
+    /// Activations.
+    Frame,
+    /// Sites of several instructions: where their numbers are.
+    Instructions(u32),
+}
+
 /// A variable as rows of sites refer to it: eleven numbers.
-pub fn description(support: &mut Support, variable: &Variable, probe: &str, frame: bool) -> Vec<u8> {
+pub fn description(support: &mut Support, variable: &Variable, probe: &str, owner: Owner) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(support.pair(&variable.name));
     bytes.extend(support.pair(&variable.ty.to_string()));
@@ -31,7 +42,12 @@ pub fn description(support: &mut Support, variable: &Variable, probe: &str, fram
     bytes.extend(support.pair(probe));
     bytes.extend(support.descriptor_at(&variable.ty).to_le_bytes());
     bytes.extend(u32::from(variable.script).to_le_bytes());
-    bytes.extend(u32::from(frame).to_le_bytes());
+    let owner = match owner {
+        Owner::Site => 0,
+        Owner::Frame => 1,
+        Owner::Instructions(at) => at,
+    };
+    bytes.extend(owner.to_le_bytes());
     bytes
 }
 

@@ -8,6 +8,7 @@ use super::Maker;
 use super::group::Group;
 use crate::diagnostic::Diagnostics;
 use crate::emit::code::{Emitter, Storage, WORD, word};
+use crate::emit::report;
 use crate::events::{Bound, Event, Mode};
 use crate::fold;
 use crate::hir::{Body, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
@@ -81,7 +82,7 @@ impl<'a> Maker<'a> {
     /// The functions that add up what activations held when they ended.
     pub(super) fn sums(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
         let chain = (self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0));
-        let kind = self.kind(group, "", true);
+        let kind = self.kind(group, "", report::Owner::Frame);
         let record = self.frame_record(group, kind, chain);
         self.frame_chain = Some(chain.0);
         self.probe(group, Some(&record), said);

@@ -307,9 +307,23 @@ impl Group<'_> {
         format!("{}_wasm:{}", self.events[0].number, self.events[0].matched.event.path())
     }
 
-    /// The identity of its probes, up to the name of the instruction.
-    pub(super) fn identity_prefix(&self) -> String {
-        format!("{}_wasm:opcode:", self.events[0].number)
+    /// The numbers of its probes by the names of their instructions: the number of those that are not listed, the first of the others, then
+    /// names with their lengths, each one number further; without a name a number is left out.
+    pub(super) fn numbers(&self) -> Vec<u8> {
+        let listed = || self.events.iter().filter(|p| !p.matched.event.is_new());
+        let first = self.events[0].number;
+        let mut next = listed().next().map_or(first, |p| p.number);
+        let mut bytes: Vec<u8> = [first, next].into_iter().flat_map(u32::to_le_bytes).collect();
+        for probe in listed() {
+            let Event::Opcode(op) = probe.matched.event else { continue };
+            let gap = probe.number.saturating_sub(next);
+            bytes.extend((0..gap).map(|_| 0));
+            next = probe.number + 1;
+            bytes.push(u8::try_from(op.opname().len()).unwrap_or(0));
+            bytes.extend(op.opname().bytes());
+        }
+        bytes.push(u8::MAX);
+        bytes
     }
 
     /// The events as engines spell them: one for all, if all instructions are meant.

@@ -19,7 +19,7 @@ use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
 use crate::emit::core::{self, Target, Used};
 use crate::emit::destination;
 use crate::emit::locals::Locals;
-use crate::emit::report;
+use crate::emit::report::{self, Owner};
 use crate::emit::support::{Layout, Outlet, Shape, Support};
 use crate::events::{Bound, Event};
 use crate::fold::Nothing;
@@ -247,8 +247,12 @@ impl<'a> Maker<'a> {
             None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
         };
         let several = group.events.len() > 1;
-        let id = if several { group.identity_prefix() } else { group.identity() };
-        let kind = self.kind(group, &id, false);
+        let kind = if several {
+            let numbers = self.support.bytes(&group.numbers(), 4);
+            self.kind(group, "_wasm:opcode:", Owner::Instructions(numbers))
+        } else {
+            self.kind(group, &group.identity(), Owner::Site)
+        };
         let inits: Vec<&Expr> = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
         let mut given = name::given(&inits, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
         if several {
@@ -296,7 +300,7 @@ impl<'a> Maker<'a> {
     }
 
     /// What the records of a group have in common: their variables, as the report shows them.
-    fn kind(&mut self, group: &Group<'a>, probe: &str, frame: bool) -> u32 {
+    fn kind(&mut self, group: &Group<'a>, probe: &str, owner: Owner) -> u32 {
         let mut bytes = Vec::new();
         let mut count = 0u32;
         for (variable, place) in group.sites.iter().zip(group.places(RECORD)) {
@@ -304,7 +308,7 @@ impl<'a> Maker<'a> {
             if variable.report {
                 bytes.extend(variable.ty.rank().to_le_bytes());
                 bytes.extend(offset.to_le_bytes());
-                bytes.extend(report::description(&mut self.support, variable, probe, frame));
+                bytes.extend(report::description(&mut self.support, variable, probe, owner));
                 count += 1;
             }
         }

@@ -55,7 +55,8 @@ impl Rows {
         let number = *self.known.entry(key).or_insert(next);
         if number == next {
             let id = probe.map(Probe::id).unwrap_or_default();
-            self.descriptions.push(report::description(support, variable, &id, probe.is_none()));
+            let owner = if probe.is_some() { report::Owner::Site } else { report::Owner::Frame };
+            self.descriptions.push(report::description(support, variable, &id, owner));
         }
         let word = match words {
             // Sites whose counts are always equal share a counter, and so a word.

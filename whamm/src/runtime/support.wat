@@ -586,8 +586,23 @@
   (func $put_pair (param $p i32)
     (call $put_field (i32.load $own (local.get $p)) (i32.load $own offset=4 (local.get $p))))
 
+  ;; The number of a probe by the name of its instruction: after two numbers, that of names which are not listed and the first of the others,
+  ;; come names with their lengths. Length 0 leaves a number out, 255 is the end.
+  (func $number (param $list i32) (param $p i32) (param $n i32) (result i32) (local $number i32) (local $at i32) (local $len i32)
+    (local.set $number (i32.load $own offset=4 (local.get $list)))
+    (local.set $at (i32.add (local.get $list) (i32.const 8)))
+    (loop $next (result i32)
+      (local.set $len (i32.load8_u $own (local.get $at)))
+      (if (i32.eq (local.get $len) (i32.const 255)) (then (return (i32.load $own (local.get $list)))))
+      (local.set $at (i32.add (local.get $at) (i32.const 1)))
+      (if (i32.eq (local.get $len) (local.get $n)) (then
+        (if (call $str_eq (local.get $at) (local.get $len) (local.get $p) (local.get $n)) (then (return (local.get $number))))))
+      (local.set $at (i32.add (local.get $at) (local.get $len)))
+      (local.set $number (i32.add (local.get $number) (i32.const 1)))
+      (br $next)))
+
   ;; A row for a site. A variable is nine words of four bytes: its name, its type, its Wasm type and its probe (address and length each), then
-  ;; its descriptor, the number of its script, and whether it belongs to frames.
+  ;; its descriptor, the number of its script, and whose it is: of sites 0, of frames 1, of sites of several instructions their numbers.
   (func $site_row (param $var i32) (param $value i32) (param $fname i32) (param $len i32) (param $fid i32) (param $pc i32) (param $opname i32) (param $oplen i32)
     (if (global.get $json) (then (call $putc (i32.const 123))))
     (call $key (i32.const 0x6469) (i32.const 0))
@@ -595,7 +610,7 @@
     (call $separate)
     (call $key (i32.const 0x745f6469) (i32.const 0x657079))
     (if (global.get $json) (then (call $putc (i32.const 34))))
-    (if (i32.load $own offset=40 (local.get $var))
+    (if (i32.eq (i32.load $own offset=40 (local.get $var)) (i32.const 1))
       (then (call $put4 (i32.const 0x6d617266)) (call $putc (i32.const 101)))
       (else (call $put4 (i32.const 0x616d656d)) (call $put4 (i32.const 0x726464))))
     (if (global.get $json) (then (call $putc (i32.const 34))))
@@ -628,7 +643,7 @@
     (call $put_u64 (i64.extend_i32_u (local.get $fid)))
     (call $separate)
     (call $key (i32.const 0x6370) (i32.const 0))
-    (if (i32.load $own offset=40 (local.get $var))
+    (if (i32.eq (i32.load $own offset=40 (local.get $var)) (i32.const 1))
       (then (if (global.get $json) (then (call $put4 (i32.const 0x6c6c756e)))))
       (else (call $put_u64 (i64.extend_i32_u (local.get $pc)))))
     (call $separate)
@@ -636,6 +651,7 @@
     (if (local.get $oplen)
       (then
         (if (global.get $json) (then (call $putc (i32.const 34))))
+        (call $put_u64 (i64.extend_i32_u (call $number (i32.load $own offset=40 (local.get $var)) (local.get $opname) (local.get $oplen))))
         (call $puts (i32.load $own offset=24 (local.get $var)) (i32.load $own offset=28 (local.get $var)))
         (call $puts (local.get $opname) (local.get $oplen))
         (if (global.get $json) (then (call $putc (i32.const 34)))))

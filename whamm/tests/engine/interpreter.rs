@@ -104,7 +104,7 @@ pub(crate) fn read(bytes: &[u8]) -> Program<'_> {
             Payload::ExportSection(s) => {
                 for export in s {
                     let export = export.expect("it is valid");
-                    if export.name == "main" {
+                    if matches!(export.name, "main" | "_start") {
                         program.entry = export.index as usize;
                     }
                 }
