@@ -108,8 +108,8 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
         }
         other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
-    let compiled = context.compiled_code().expect("compiled above");
-    let (buffer, loops) = (&compiled.buffer, placement::loops(compiled));
+    let buffer = &context.compiled_code().expect("compiled above").buffer;
+    let loops = placement::loops(buffer.data());
     let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {

@@ -4,36 +4,34 @@
 //! if it lies across two of them. Code generation does not align loops; but a function can be put at any multiple of 16, and most functions have few
 //! loops that are short, so that a place is found where none of them is cut.
 
-use cranelift_codegen::CompiledCode;
-
 /// What processors fetch and remember together.
 const LINE: usize = 64;
 /// Where functions begin that have no wishes.
 const USUAL: usize = 32;
 /// Where functions may begin: constants behind their code rely on it.
 const LEAST: usize = 16;
-/// The longest loop that counts.
-const LONGEST: u32 = 2 * LINE as u32;
 /// The most bytes before a function.
 pub(super) const MOST: usize = LINE + LEAST;
 
-/// A loop of a function's code, from its header to the end of the block that goes back there.
+/// A loop of a function's code, from its header to the end of the jump that goes back there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Loop {
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
 
-/// The short loops of a function.
-pub(super) fn loops(compiled: &CompiledCode) -> Vec<Loop> {
-    let end = |block: u32| {
-        let next = compiled.bb_starts.partition_point(|start| *start <= block);
-        compiled.bb_starts.get(next).copied().unwrap_or(compiled.buffer.data().len() as u32)
-    };
-    let back = compiled.bb_edges.iter().filter(|(from, to)| to <= from);
-    let mut loops: Vec<Loop> = back.map(|(from, to)| Loop { start: *to, end: end(*from) }).collect();
-    loops.retain(|short| short.end > short.start && short.end - short.start <= LONGEST);
-    loops
+/// The short loops of a function: what lies between the target of a jump that goes back a little and its end.
+///
+/// Jumps are looked for in the bytes, which a constant may look like one day: then a function has a place that is as good as any. To have the code
+/// generator tell blocks and edges takes it a time that grows with the square of large branch tables.
+pub(super) fn loops(code: &[u8]) -> Vec<Loop> {
+    let back = code.windows(6).enumerate().filter_map(|(at, six)| match *six {
+        [0x0F, 0x80..=0x8F, back, 0xFF, 0xFF, 0xFF] | [_, 0xE9, back, 0xFF, 0xFF, 0xFF] => Some((at as u32 + 6, back as i8)),
+        _ => None,
+    });
+    back.filter_map(|(end, back)| Some(Loop { start: end.checked_add_signed(back.into())?, end }))
+        .filter(|short| short.start < short.end)
+        .collect()
 }
 
 /// The best place for a function from `at` on.
@@ -87,19 +85,27 @@ mod tests {
     }
 
     #[test]
-    fn code_tells_its_loops() {
+    fn loops_are_jumps_that_go_back_a_little() {
+        // nop; dec edi; jnz to the second byte; jmp to the first; jmp far back; jnz ahead
+        let code = [
+            &[0x90, 0xFF, 0xCF, 0x0F, 0x85, 0xF8, 0xFF, 0xFF, 0xFF][..],
+            &[0xE9, 0xF2, 0xFF, 0xFF, 0xFF],
+            &[0xE9, 0x00, 0xFF, 0xFF, 0xFF],
+            &[0x0F, 0x85, 0x08, 0x00, 0x00, 0x00],
+        ];
+        assert_eq!(loops(&code.concat()), [Loop { start: 1, end: 9 }, Loop { start: 0, end: 14 }]);
+        assert_eq!(loops(&[]), []);
+    }
+
+    #[test]
+    fn code_that_is_generated_has_the_loops_of_its_module() {
         let target = super::super::Target::native(crate::Options::default()).expect("this processor");
         let text = "(module (func (export \"f\") (param i32) (loop $again
             (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))";
         let module = wat::parse_str(text).expect("text");
         let compilation = super::super::compile(&module, &target).expect("compiled");
         let span = compilation.text.functions[0];
-        let code = &compilation.text.code[span.start as usize..span.end as usize];
-        // The only jump that goes back: its distance is the last of its six bytes.
-        let back =
-            code.windows(6).position(|six| six[0] == 0x0F && six[1] & 0xF0 == 0x80 && six[5] == 0xFF).expect("a jump back");
-        let distance = i32::from_le_bytes(code[back + 2..back + 6].try_into().expect("four bytes"));
-        let (from, to) = ((back + 6) as i32 + distance, back + 6);
-        assert!(!cut(span.start as usize, Loop { start: from as u32, end: to as u32 }), "{from}..{to}");
+        let found = loops(&compilation.text.code[span.start as usize..span.end as usize]);
+        assert!(matches!(found[..], [short] if !cut(span.start as usize, short)), "{found:?}");
     }
 }

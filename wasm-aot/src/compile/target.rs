@@ -104,8 +104,6 @@ impl Target {
             ("probestack_strategy", "inline"),
             // Functions may give more results than there are registers.
             ("enable_multi_ret_implicit_sret", "true"),
-            // Where code is placed depends on its loops.
-            ("machine_code_cfg_info", "true"),
             ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ] {
             flags.set(name, value).map_err(|error| CompileError::Target(error.to_string()))?;
