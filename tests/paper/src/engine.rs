@@ -14,12 +14,13 @@
 //! | `hello/…`, `large/…` | the same of the smallest program and of a module of ten megabytes |
 //! | `geomean/…`, `worst/…` | over the programs: the means of each round, and the program whose median is worst |
 
+mod first_piece;
 mod large;
-mod peer;
-mod program;
+pub(crate) mod peer;
+pub(crate) mod program;
 mod rust;
 mod start;
-mod tools;
+pub(crate) mod tools;
 mod wasm_aot;
 
 pub(crate) use wasm_aot::{Act, act};
@@ -197,18 +198,18 @@ impl Series {
 }
 
 /// Microseconds of nanoseconds, kilobytes of bytes.
-fn thousandths(ratio: &Ratio) -> Ratio {
+pub(crate) fn thousandths(ratio: &Ratio) -> Ratio {
     Ratio { value: ratio.value / 1e3, baseline: ratio.baseline / 1e3, ..*ratio }
 }
 
 /// A ratio that is the same whenever it is measured.
-fn exactly([value, baseline]: [u64; 2]) -> Ratio {
+pub(crate) fn exactly([value, baseline]: [u64; 2]) -> Ratio {
     let (value, baseline) = (value as f64 / 1e3, baseline as f64 / 1e3);
     let median = value / baseline;
     Ratio { value, baseline, median, lo: median, hi: median, pairs: 1 }
 }
 
-fn blocks(values: impl IntoIterator<Item = u64>) -> Blocks {
+pub(crate) fn blocks(values: impl IntoIterator<Item = u64>) -> Blocks {
     let mut blocks = Blocks::default();
     for value in values {
         blocks.push(value);

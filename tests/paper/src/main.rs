@@ -22,6 +22,7 @@ mod table1;
 mod table2;
 mod table3;
 mod toggling;
+mod whamm_rewriting;
 
 use clap::{Parser, Subcommand};
 use report::Report;
@@ -91,6 +92,14 @@ enum Experiment {
         #[arg(long)]
         peers: bool,
     },
+    /// What probes cost that were rewritten into programs, beside the existing compiler and a rewrite by hand.
+    WhammRewriting {
+        /// Only these programs, of those that `engine` runs.
+        programs: Vec<String>,
+        /// Install the existing compiler, by name.
+        #[arg(long)]
+        peers: bool,
+    },
     /// Our engine in a process of its own: what `engine` starts.
     #[command(hide = true)]
     WasmAot {
@@ -122,6 +131,7 @@ fn main() -> ExitCode {
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
         Experiment::Engine { programs, peers } => engine::measure(arguments.quick, programs, *peers),
+        Experiment::WhammRewriting { programs, peers } => whamm_rewriting::measure(arguments.quick, programs, *peers),
         Experiment::WasmAot { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),
     };

@@ -1,9 +1,9 @@
 """One module in the wasmtime package, in a process of its own.
 
     wasmtime_peer.py compile FIGURES MODULE COMPILED
-    wasmtime_peer.py run FIGURES COMPILED ARGUMENTS…
+    wasmtime_peer.py run FIGURES [--env NAME=VALUE]… [--beside NAME=COMPILED]… COMPILED ARGUMENTS…
 
-What it took goes to the file FIGURES as JSON: nanoseconds and bytes, of this process from within, so that the interpreter's own start
+What is beside a module are instances that it imports from, by name. What it took goes to the file FIGURES as JSON: nanoseconds and bytes, of this process from within, so that the interpreter's own start
 does not count.
 """
 
@@ -37,7 +37,18 @@ def compile(path, compiled):
     return figures
 
 
-def run(compiled, *arguments):
+def options(words, name):
+    """The values of an option that stands in front of everything else, and what follows."""
+    values = []
+    while words and words[0] == name:
+        values.append(words[1].split("=", 1))
+        words = words[2:]
+    return values, words
+
+
+def run(*words):
+    environment, words = options(words, "--env")
+    beside, (compiled, *arguments) = options(words, "--beside")
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()
     engine = Engine()
     module = Module.deserialize_file(engine, compiled)
@@ -46,9 +57,12 @@ def run(compiled, *arguments):
     store = Store(engine)
     world = WasiConfig()
     world.argv = ["program", *arguments]
+    world.env = environment
     world.inherit_stdout()
     world.inherit_stderr()
     store.set_wasi(world)
+    for name, path in beside:
+        linker.define_instance(store, name, linker.instantiate(store, Module.deserialize_file(engine, path)))
     start = linker.instantiate(store, module).exports(store)["_start"]
     figures = {"start": time.perf_counter_ns() - wall, "start_cpu": time.process_time_ns() - cpu}
     wall, cpu = time.perf_counter_ns(), time.process_time_ns()

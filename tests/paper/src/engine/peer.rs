@@ -14,7 +14,7 @@ use std::process::Command;
 
 /// An engine, and how it is told to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     WasmAot,
     /// Ours, without what keeps the processor from speculating past bounds checks.
     NoSpectre,
@@ -24,7 +24,7 @@ pub(super) enum Peer {
 }
 
 impl Peer {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::WasmAot => "wasm-aot",
             Self::NoSpectre => "no-spectre",
@@ -47,15 +47,25 @@ impl Peer {
 
 /// A module, and what was made of it.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
-    pub(super) name: &'static str,
-    pub(super) module: PathBuf,
-    pub(super) arguments: Vec<String>,
+pub(crate) struct Subject {
+    pub(crate) name: &'static str,
+    pub(crate) module: PathBuf,
+    pub(crate) arguments: Vec<String>,
+    /// Variables of its environment.
+    pub(crate) environment: Vec<(&'static str, &'static str)>,
+    /// Modules that it imports from, under their names; for engines that keep what they compiled.
+    pub(crate) beside: Vec<Subject>,
+    /// Whether it counts its own steps, which must then be the same in all engines.
+    pub(crate) counts: bool,
 }
 
 impl Subject {
+    pub(crate) fn new(name: &'static str, module: PathBuf) -> Self {
+        Self { name, module, arguments: Vec::new(), environment: Vec::new(), beside: Vec::new(), counts: false }
+    }
+
     /// The file that a peer runs.
-    pub(super) fn compiled(&self, peer: Peer) -> PathBuf {
+    pub(crate) fn compiled(&self, peer: Peer) -> PathBuf {
         match peer {
             Peer::Node => self.module.clone(),
             _ => self.module.with_extension(peer.name()),
@@ -64,7 +74,7 @@ impl Subject {
 }
 
 /// Compiles a module as a peer does, for [`run`] to run.
-pub(super) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Figures, CorpusError> {
+pub(crate) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Figures, CorpusError> {
     let compiled = subject.compiled(peer);
     if peer == Peer::Wasm2c {
         return tools.wasm2c(&subject.module, &compiled).map(|()| Figures::default());
@@ -75,7 +85,7 @@ pub(super) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Fi
 }
 
 /// Runs it, and gives what it says.
-pub(super) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figures, Vec<u8>), CorpusError> {
+pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figures, Vec<u8>), CorpusError> {
     let compiled = subject.compiled(peer);
     if peer == Peer::Wasm2c {
         let outcome = succeed(peer, subject, Command::new(&compiled).args(&subject.arguments))?;
@@ -83,7 +93,15 @@ pub(super) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figur
         return Ok((Figures { cpu, wall: outcome.wall.as_nanos() as u64, ..Figures::default() }, outcome.stdout));
     }
     let mut command = command(tools, peer, "run");
-    command.arg(tools.figures()).arg(compiled).args(&subject.arguments);
+    command.arg(tools.figures());
+    command.args((subject.counts && peer == Peer::WasmAot).then_some("--first-piece"));
+    for (name, value) in &subject.environment {
+        command.arg("--env").arg(format!("{name}={value}"));
+    }
+    for module in &subject.beside {
+        command.arg("--beside").arg(format!("{}={}", module.name, module.compiled(peer).display()));
+    }
+    command.arg(compiled).args(&subject.arguments);
     measure(tools, peer, subject, &mut command)
 }
 
@@ -153,7 +171,7 @@ pub(super) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
 }
 
 /// How many bytes of code a module holds: its section 10.
-pub(super) fn module_size(module: &Path) -> Result<u64, CorpusError> {
+pub(crate) fn module_size(module: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(module).map_err(CorpusError::io(module.display().to_string()))?;
     let damaged =
         || CorpusError::Failed { what: format!("reading {}", module.display()), said: "it has no section of code".into() };

@@ -7,7 +7,7 @@ use crate::corpus::{Corpus, CorpusError, PROGRAMS, Program};
 
 /// What a program is an example of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Kernel,
     /// A kernel that does little but call.
     Calls,
@@ -34,7 +34,7 @@ impl Kind {
 
 /// A program of the experiment.
 #[derive(Debug)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub(super) kind: Kind,
     source: Source,
 }
@@ -49,7 +49,7 @@ enum Source {
 }
 
 impl Candidate {
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match &self.source {
             Source::C(program) => program.name,
             Source::Rust(name, _) => name,
@@ -57,7 +57,7 @@ impl Candidate {
     }
 
     /// Its module, built if it is not there.
-    pub(super) fn subject(&self, corpus: &Corpus, tools: &Tools) -> Result<Subject, CorpusError> {
+    pub(crate) fn subject(&self, corpus: &Corpus, tools: &Tools) -> Result<Subject, CorpusError> {
         let name = self.name();
         let (module, rounds) = match &self.source {
             Source::C(program) => {
@@ -66,7 +66,7 @@ impl Candidate {
             }
             Source::Rust(name, rounds) => (Package::build(tools.folder())?.module(name), *rounds),
         };
-        Ok(Subject { name, module, arguments: vec![rounds.into()] })
+        Ok(Subject { arguments: vec![rounds.into()], ..Subject::new(name, module) })
     }
 }
 
@@ -100,8 +100,9 @@ fn packaged(kind: Kind, name: &str, options: &'static [&'static str], rounds: &'
     Candidate { kind, source: Source::C(Program { options, rounds, libraries: &[], ..*program }) }
 }
 
-/// Lua leaves functions by `longjmp` where something fails: nothing does.
+/// Lua leaves functions by `longjmp` where something fails: nothing does. Its hashes are the same on every run.
 const LUA: &[&str] = &[
+    "-Dluai_makeseed(L)=42",
     "-DLUAI_THROW(l,c)=abort()",
     "-DLUAI_TRY(l,c,a)={a}",
     "-Dluai_jmpbuf=int",
@@ -147,7 +148,7 @@ const MESHES: Program = Program {
 };
 
 /// Each takes more than half a second.
-pub(super) fn candidates() -> Vec<Candidate> {
+pub(crate) fn candidates() -> Vec<Candidate> {
     vec![
         kernel!(Kernel, "matmul", "60"),
         kernel!(Kernel, "nbody", "9000000"),

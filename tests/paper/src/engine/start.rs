@@ -24,7 +24,7 @@ pub(super) fn measure(
     let hello = program::hello();
     let mut small = Series::new(hello.kind, hello.subject(corpus, tools)?);
     let module = large::module(tools.folder())?;
-    let mut large = Series::new(hello.kind, Subject { name: large::NAME, module, arguments: Vec::new() });
+    let mut large = Series::new(hello.kind, Subject::new(large::NAME, module));
     let (starts, compilations) = if quick { (15, 3) } else { (61, 7) };
     for (series, compilations) in [(&mut small, starts), (&mut large, compilations)] {
         if !wanted(series.subject.name) {

@@ -17,7 +17,7 @@ const SCRIPTS: [(&str, &str); 3] = [
 
 /// The tools, and the folder that they work in.
 #[derive(Debug)]
-pub(super) struct Tools {
+pub(crate) struct Tools {
     this: PathBuf,
     folder: PathBuf,
     /// Whether these peers are there.
@@ -26,7 +26,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn prepare(corpus: &Corpus, install_peers: bool) -> Result<Self, CorpusError> {
+    pub(crate) fn prepare(corpus: &Corpus, install_peers: bool) -> Result<Self, CorpusError> {
         if install_peers {
             for package in [("node", "nodejs"), ("wasm2c", "wabt")]
                 .into_iter()
@@ -125,7 +125,7 @@ impl Tools {
         &self.this
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 

@@ -36,12 +36,25 @@ pub(crate) enum Act {
     /// A module into a file of machine code.
     Compile { figures: PathBuf, module: PathBuf, compiled: PathBuf },
     /// A file of machine code, as a program.
-    Run {
-        figures: PathBuf,
-        compiled: PathBuf,
-        #[arg(trailing_var_arg = true)]
-        arguments: Vec<String>,
-    },
+    Run(Program),
+}
+
+/// A file of machine code, as a program, and its world.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Program {
+    figures: PathBuf,
+    /// NAME=VALUE, for the program's environment.
+    #[arg(long)]
+    env: Vec<String>,
+    /// NAME=COMPILED: a module whose exports may be imported under a name.
+    #[arg(long)]
+    beside: Vec<String>,
+    /// Writes as the peer does.
+    #[arg(long)]
+    first_piece: bool,
+    compiled: PathBuf,
+    #[arg(trailing_var_arg = true)]
+    arguments: Vec<String>,
 }
 
 /// Does it, and leaves what it took in a file.
@@ -49,7 +62,7 @@ pub(crate) fn act(act: &Act, spectre: bool) -> Result<(), Box<dyn Error>> {
     let before = Resident::forget()?;
     let (path, mut figures) = match act {
         Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, spectre)?),
-        Act::Run { figures, compiled, arguments } => (figures, run(compiled, arguments)?),
+        Act::Run(program) => (&program.figures, run(program)?),
     };
     figures.memory = Resident::now()?.most.saturating_sub(before.at_present);
     std::fs::write(path, serde_json::to_vec(&figures)?)?;
@@ -66,14 +79,27 @@ fn compile(module: &Path, compiled: &Path, spectre: bool) -> Result<Figures, Box
     Ok(figures)
 }
 
-fn run(compiled: &Path, arguments: &[String]) -> Result<Figures, Box<dyn Error>> {
+fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
+    let pair = |word: &str| word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or("an option without =");
     let clock = Clock::start();
     let engine = Engine::default();
-    let module = Module::from_file(&engine, compiled)?;
+    let module = Module::from_file(&engine, &program.compiled)?;
     let mut linker: Linker<WasiCtx> = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world| world)?;
-    let world = WasiCtx::builder().inherit_stdio().arg("program").args(arguments).build()?;
-    let mut store = Store::new(&engine, world);
+    if program.first_piece {
+        super::first_piece::define(&mut linker)?;
+    }
+    let mut world = WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments);
+    for word in &program.env {
+        let (name, value) = pair(word)?;
+        world = world.env(name, value);
+    }
+    let mut store = Store::new(&engine, world.build()?);
+    for word in &program.beside {
+        let (name, compiled) = pair(word)?;
+        let instance = linker.instantiate(&mut store, &Module::from_file(&engine, compiled)?)?;
+        linker.instance(&mut store, &name, instance)?;
+    }
     let instance = linker.instantiate(&mut store, &module)?;
     let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
     let start = clock.stop();
