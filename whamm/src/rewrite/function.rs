@@ -27,7 +27,7 @@ use crate::events::{Bound, Event, Mode};
 use crate::fold::{self, Known};
 use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Var};
 use crate::types::Ty;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wasm_encoder::{BlockType, Catch, InstructionSink, ValType};
 use wasmparser::{
     FuncToValidate, FuncValidator, FuncValidatorAllocations, FunctionBody, Operator as O, ValType as W, ValidatorResources,
@@ -70,6 +70,8 @@ struct Walker<'r, 'a> {
     typed: bool,
     /// What is known of the entry that the instruction before got from a table, in a local.
     got: Option<(usize, u32)>,
+    /// Counters of what goes on behind the present branch, by whether they are i64.
+    behind_branch: BTreeMap<bool, u32>,
     deferred: HashMap<usize, Vec<(Action<'a>, usize)>>,
     frames: Vec<Storage>,
     reported: BTreeSet<u32>,
@@ -146,6 +148,7 @@ pub(crate) fn rewrite<'a>(
         stretch: None,
         typed,
         got: None,
+        behind_branch: BTreeMap::new(),
         deferred: HashMap::new(),
         frames: vec![],
         reported,
@@ -319,7 +322,7 @@ impl<'a> Walker<'_, 'a> {
     /// Rewrites an instruction, or a block that is replaced: the number of the next.
     fn instruction(&mut self, i: usize) -> Result<usize, wasmparser::Error> {
         let (nesting, offset) = (self.ops[i].nesting, self.ops[i].offset);
-        if self.ops[i].leads {
+        if self.ops[i].is_label() {
             self.end_stretch();
         }
         let mark = self.locals.mark();
@@ -495,13 +498,14 @@ impl<'a> Walker<'_, 'a> {
         let trapping = self.r.options.exact_traps && op.event.is_some_and(|e| !never_traps(e));
         if walk::interrupts(&op.operator) || trapping {
             self.end_stretch();
+            self.begin_stretch();
         }
     }
 
     /// The last end of the function.
     fn last(&mut self, wrapped: bool) -> Result<(), wasmparser::Error> {
         let i = self.ops.len() - 1;
-        if self.ops[i].leads {
+        if self.ops[i].is_label() {
             self.end_stretch();
         }
         self.moved.push((self.ops[i].offset, self.out.len()));
@@ -566,16 +570,6 @@ impl<'a> Walker<'_, 'a> {
             other => other,
         }
     }
-}
-
-/// What a sum is added to.
-enum Addend<'p> {
-    /// A variable of the site.
-    Site(u32, &'p Ty),
-    /// A global variable.
-    Global(u32, &'p Ty),
-    /// An element of a global map with a known key.
-    Element(u32, i64, &'p Expr, Ty),
 }
 
 fn asked_results(actions: &[&Action<'_>]) -> (Option<u8>, bool) {

@@ -304,12 +304,16 @@ impl<'a> Rewriter<'a> {
             let at = word(i * WORD, memory);
             let mut put = body.instructions();
             put.local_get(0);
-            match *source {
+            match source {
                 Source::Constant(value) => put.i32_const(value.cast_signed()).i32_store(at),
-                Source::Global(global, ValType::I64) => put.global_get(global).i64_store(at),
-                Source::Global(global, ValType::F32) => put.global_get(global).f32_store(at),
-                Source::Global(global, ValType::F64) => put.global_get(global).f64_store(at),
-                Source::Global(global, _) => put.global_get(global).i32_store(at),
+                Source::Global(global, ValType::I64) => put.global_get(*global).i64_store(at),
+                Source::Global(global, ValType::F32) => put.global_get(*global).f32_store(at),
+                Source::Global(global, ValType::F64) => put.global_get(*global).f64_store(at),
+                Source::Global(global, _) => put.global_get(*global).i32_store(at),
+                Source::Parts(parts, wide) => {
+                    tally::push(&mut put, parts, *wide);
+                    if *wide { put.i64_store(at) } else { put.i32_store(at) }
+                }
             };
         }
         body.instructions().end();

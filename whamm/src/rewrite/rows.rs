@@ -1,5 +1,6 @@
 //! Rows of the report for sites: packed, for the run-time support to unpack.
 
+use super::tally::Part;
 use crate::emit::report;
 use crate::emit::support::Support;
 use crate::hir::{Probe, Variable};
@@ -16,10 +17,12 @@ struct Row {
 }
 
 /// Where a word of a row's value is while the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In a global of this type.
     Global(u32, wasm_encoder::ValType),
+    /// It is what runs add up to, as an i32 or an i64.
+    Parts(Vec<Part>, bool),
     /// It is always the same: the handle of a map.
     Constant(u32),
 }
@@ -66,7 +69,7 @@ impl Rows {
                     self.shared.resize(at + 1, None);
                 }
                 *self.shared[at].get_or_insert_with(|| {
-                    self.words.push(words[0]);
+                    self.words.push(words[0].clone());
                     count(self.words.len() - 1)
                 })
             }

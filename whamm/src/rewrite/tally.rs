@@ -17,7 +17,7 @@ use wasm_encoder::{InstructionSink, ValType};
 pub(crate) type Sum = (u32, bool);
 
 /// What the runs of a stretch add to a sum: how often it was run is in a global, and each run adds an amount.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// How often the stretch was run.
     pub(crate) runs: Sum,
@@ -71,17 +71,19 @@ impl Stretch {
     }
 }
 
-/// The code of a function that gives what runs have added to a sum.
-#[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
+/// The code of a function that gives what runs have added to a sum; there are some.
 pub(crate) fn total(parts: &[Part], wide: bool) -> wasm_encoder::Function {
     let mut body = wasm_encoder::Function::new([]);
     let mut put = body.instructions();
-    if wide {
-        put.i64_const(0);
-    } else {
-        put.i32_const(0);
-    }
-    for part in parts {
+    push(&mut put, parts, wide);
+    put.end();
+    body
+}
+
+/// Pushes what runs add up to.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
+pub(crate) fn push(put: &mut InstructionSink<'_>, parts: &[Part], wide: bool) {
+    for (n, part) in parts.iter().enumerate() {
         put.global_get(part.runs.0);
         match (part.runs.1, wide) {
             (true, false) => {
@@ -93,14 +95,34 @@ pub(crate) fn total(parts: &[Part], wide: bool) -> wasm_encoder::Function {
             _ => {}
         }
         match (wide, part.amount) {
-            (true, 1) => put.i64_add(),
-            (false, 1) => put.i32_add(),
-            (true, n) => put.i64_const(n).i64_mul().i64_add(),
-            (false, n) => put.i32_const(n as i32).i32_mul().i32_add(),
-        };
+            (true, -1) if n > 0 => {
+                put.i64_sub();
+            }
+            (false, -1) if n > 0 => {
+                put.i32_sub();
+            }
+            (_, amount) => {
+                match (wide, amount) {
+                    (_, 1) => {}
+                    (true, amount) => {
+                        put.i64_const(amount).i64_mul();
+                    }
+                    (false, amount) => {
+                        put.i32_const(amount as i32).i32_mul();
+                    }
+                }
+                match (n, wide) {
+                    (0, _) => {}
+                    (_, true) => {
+                        put.i64_add();
+                    }
+                    (_, false) => {
+                        put.i32_add();
+                    }
+                }
+            }
+        }
     }
-    put.end();
-    body
 }
 
 /// The amount that a statement adds, if it only adds a constant to a number of at least 32 bits.

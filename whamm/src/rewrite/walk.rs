@@ -51,6 +51,13 @@ pub(crate) struct Op<'a> {
     pub(crate) count: u32,
 }
 
+impl Op<'_> {
+    /// Whether control may come here from elsewhere than the instruction before.
+    pub(crate) fn is_label(&self) -> bool {
+        self.nesting == Nesting::Loop || (self.nesting == Nesting::End && self.targeted)
+    }
+}
+
 /// Whether control may go elsewhere from here.
 fn leaves(op: &Operator<'_>) -> bool {
     use Operator as O;

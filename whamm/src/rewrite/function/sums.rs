@@ -1,76 +1,208 @@
-//! Sums: what probes add to a counter at every site of a stretch is added once, at its end.
+//! Sums: what probes add to a counter at every site of a stretch is counted once, for the stretch.
+//!
+//! Where it depends on whether a branch is taken, what is counted is how often control goes on behind the branch: the rest of the runs
+//! took it.
 
 use super::*;
+use crate::hir::{Body, Stmt};
+use crate::syntax::ast::BinOp;
+use crate::types::Ty;
+
+/// What is added to a place: each time, and in addition each time that control goes on behind the branch.
+pub(super) struct Gain<'p> {
+    addend: Addend<'p>,
+    always: i64,
+    through: i64,
+}
+
+/// What a sum is added to.
+enum Addend<'p> {
+    /// A variable of the site.
+    Site(u32, &'p Ty),
+    /// A global variable.
+    Global(u32, &'p Ty),
+    /// An element of a global map with a known key.
+    Element(u32, i64, &'p Expr, Ty),
+}
+
+impl Addend<'_> {
+    fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Site(a, _), Self::Site(b, _)) | (Self::Global(a, _), Self::Global(b, _)) => a == b,
+            (Self::Element(a, k, ..), Self::Element(b, l, ..)) => (a, k) == (b, l),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a condition is that the operand of a branch, or of a choice, is not zero; or that it is.
+fn of_operand(cond: &Expr) -> Option<bool> {
+    let ExprKind::Binary(op, a, b) = &cond.kind else { return None };
+    let sides = [&a.kind, &b.kind];
+    let zero =
+        matches!(sides, [ExprKind::Bound(Bound::Arg(0)), ExprKind::Int(0)] | [ExprKind::Int(0), ExprKind::Bound(Bound::Arg(0))]);
+    match op {
+        BinOp::Ne if zero => Some(true),
+        BinOp::Eq if zero => Some(false),
+        _ => None,
+    }
+}
 
 impl<'a> Walker<'_, 'a> {
     /// What a body adds to what, if that is all it does.
-    pub(super) fn sums(
-        &self,
-        body: &'a crate::hir::Body,
-        site: &Site<'_>,
-        values: &[Option<Expr>],
-    ) -> Option<Vec<(Addend<'a>, i64)>> {
+    pub(super) fn sums(&self, body: &'a Body, site: &Site<'_>, values: &[Option<Expr>]) -> Option<Vec<Gain<'a>>> {
         if body.stmts.is_empty() || !body.locals.is_empty() || !body.inits.is_empty() {
             return None;
         }
-        let mut list: Vec<(Addend<'a>, i64)> = Vec::new();
-        for stmt in &body.stmts {
-            let (place, amount) = tally::addition(stmt)?;
-            let addend = match place {
-                Place::Var(Var::Site(n), ty) => {
-                    let begins = values.get(*n as usize)?.as_ref().is_none_or(|v| v.kind == ExprKind::Int(0));
-                    let once = !list.iter().any(|l| matches!(l.0, Addend::Site(m, _) if m == *n));
-                    (begins && once).then_some(Addend::Site(*n, ty))?
-                }
-                Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => Addend::Global(*n, ty),
-                Place::Element(map, key) => {
-                    let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
-                    let key = fold::fold((**key).clone(), site);
-                    let (ExprKind::Int(k), true) = (&key.kind, self.r.added_only.contains(&n)) else { return None };
-                    Addend::Element(n, i64::try_from(*k).ok()?, map, place.ty())
-                }
-                _ => return None,
-            };
-            list.push((addend, amount));
+        let begin = |v: &Option<Expr>| v.as_ref().is_none_or(|v| v.kind == ExprKind::Int(0));
+        if !values.iter().all(begin) {
+            return None;
         }
-        let all_used = (0..body.sites.len()).all(|n| list.iter().any(|l| matches!(l.0, Addend::Site(m, _) if m as usize == n)));
+        let mut list = Vec::new();
+        self.gains(&body.stmts, site, (1, 0), &mut list)?;
+        list.sort_by_key(|gain| if let Addend::Site(n, _) = gain.addend { n } else { u32::MAX });
+        let all_used =
+            (0..body.sites.len()).all(|n| list.iter().any(|l| matches!(l.addend, Addend::Site(m, _) if m as usize == n)));
         all_used.then_some(list)
     }
 
-    /// Adds to the current stretch.
-    pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<(Addend<'a>, i64)>) {
-        let at = self.out.len();
-        let mut stretch = self.stretch.take().unwrap_or_else(|| Stretch::new(at));
-        for (addend, amount) in sums {
+    /// What statements add that are run (always, through) times.
+    fn gains(&self, stmts: &'a [Stmt], site: &Site<'_>, times: (i64, i64), list: &mut Vec<Gain<'a>>) -> Option<()> {
+        for stmt in stmts {
+            if let Stmt::If(cond, yes, no) = stmt {
+                let cond = fold::fold(cond.clone(), site);
+                match cond.kind {
+                    ExprKind::Bool(true) => self.gains(yes, site, times, list)?,
+                    ExprKind::Bool(false) => self.gains(no, site, times, list)?,
+                    _ => {
+                        let [set, unset] = self.split(site, times)?;
+                        let [yes_times, no_times] = if of_operand(&cond)? { [set, unset] } else { [unset, set] };
+                        self.gains(yes, site, yes_times, list)?;
+                        self.gains(no, site, no_times, list)?;
+                    }
+                }
+                continue;
+            }
+            let (place, amount) = tally::addition(stmt)?;
+            let addend = self.addend(place, site)?;
+            let gain = Gain { addend, always: amount.wrapping_mul(times.0), through: amount.wrapping_mul(times.1) };
+            match list.iter_mut().find(|l| l.addend.is(&gain.addend)) {
+                Some(known) => {
+                    known.always = known.always.wrapping_add(gain.always);
+                    known.through = known.through.wrapping_add(gain.through);
+                }
+                None => list.push(gain),
+            }
+        }
+        Some(())
+    }
+
+    /// How often the operand of a branch is not zero, and how often it is; if it is a branch, and what is split is not part of either.
+    fn split(&self, site: &Site<'_>, times: (i64, i64)) -> Option<[(i64, i64); 2]> {
+        let op = site.op.filter(|_| times == (1, 0))?;
+        // What takes the place of the branch need not branch.
+        if !self.probes(site.index as usize, &[Mode::Alt, Mode::BlockAlt]).is_empty() {
+            return None;
+        }
+        match op.operator {
+            O::BrIf { .. } => Some([(1, -1), (0, 1)]),
+            O::If { .. } => Some([(0, 1), (1, -1)]),
+            _ => None,
+        }
+    }
+
+    fn addend(&self, place: &'a Place, site: &Site<'_>) -> Option<Addend<'a>> {
+        match place {
+            Place::Var(Var::Site(n), ty) => Some(Addend::Site(*n, ty)),
+            Place::Var(Var::Global(n), ty) if self.r.added_only.contains(n) => Some(Addend::Global(*n, ty)),
+            Place::Element(map, key) => {
+                let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
+                let key = fold::fold((**key).clone(), site);
+                let (ExprKind::Int(k), true) = (&key.kind, self.r.added_only.contains(&n)) else { return None };
+                Some(Addend::Element(n, i64::try_from(*k).ok()?, map, place.ty()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Adds to the current stretch, and to the one behind the branch.
+    pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<Gain<'a>>) {
+        for Gain { addend, always, through } in sums {
             match addend {
                 Addend::Site(n, ty) => {
                     let slot = ty.slots()[0];
-                    let global = stretch.counter(amount, slot == ValType::I64, || self.r.support.global(slot, 0));
+                    let source = self.count(always, through, slot);
                     let variable = &probe.body.sites[n as usize];
                     if variable.report {
-                        self.r.rows.add(
-                            &mut self.r.support,
-                            variable,
-                            Some(probe),
-                            (self.fid, pc),
-                            &[Source::Global(global, slot)],
-                        );
+                        self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &[source]);
                     }
                 }
                 Addend::Global(n, ty) => {
                     if let Storage::Globals(global) = self.r.globals[n as usize] {
-                        stretch.add((global, tally::is_wide(ty)), amount);
+                        self.add((global, tally::is_wide(ty)), always, through);
                     }
                 }
                 Addend::Element(n, key, map, ty) => {
                     let (slot, support) = (ty.slots()[0], &mut self.r.support);
                     let wide = slot == ValType::I64;
                     let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.global(slot, 0), wide));
-                    stretch.add((entry.1, wide), amount);
+                    let sum = (entry.1, wide);
+                    self.add(sum, always, through);
                 }
             }
         }
-        self.stretch = Some(stretch);
+    }
+
+    /// A value that goes up by an amount each time, and by another each time that control goes on behind the branch.
+    fn count(&mut self, always: i64, through: i64, slot: ValType) -> Source {
+        let wide = slot == ValType::I64;
+        match (always, through) {
+            (_, 0) => Source::Global(self.counter(always, wide), slot),
+            (0, 1) => Source::Global(self.passages(wide), slot),
+            (always, through) => {
+                let passages = Part { runs: (self.passages(wide), wide), amount: through };
+                let runs = (always != 0).then(|| Part { runs: (self.counter(1, wide), wide), amount: always });
+                Source::Parts(runs.into_iter().chain([passages]).collect(), wide)
+            }
+        }
+    }
+
+    fn add(&mut self, sum: tally::Sum, always: i64, through: i64) {
+        if always != 0 {
+            let at = self.out.len();
+            self.stretch.get_or_insert_with(|| Stretch::new(at)).add(sum, always);
+        }
+        if through != 0 {
+            let runs = (self.passages(sum.1), sum.1);
+            self.r.parts.entry(sum).or_default().push(Part { runs, amount: through });
+        }
+    }
+
+    /// A counter of the current stretch.
+    fn counter(&mut self, amount: i64, wide: bool) -> u32 {
+        let at = self.out.len();
+        let support = &mut self.r.support;
+        let slot = if wide { ValType::I64 } else { ValType::I32 };
+        self.stretch.get_or_insert_with(|| Stretch::new(at)).counter(amount, wide, || support.global(slot, 0))
+    }
+
+    /// A counter of the stretch that begins behind the branch.
+    fn passages(&mut self, wide: bool) -> u32 {
+        let support = &mut self.r.support;
+        let slot = if wide { ValType::I64 } else { ValType::I32 };
+        *self.behind_branch.entry(wide).or_insert_with(|| support.global(slot, 0))
+    }
+
+    /// Behind a branch whose passages are counted a stretch begins.
+    pub(super) fn begin_stretch(&mut self) {
+        let counters = std::mem::take(&mut self.behind_branch);
+        if !counters.is_empty() {
+            let mut stretch = Stretch::new(self.out.len());
+            for (wide, global) in counters {
+                stretch.counter(1, wide, || global);
+            }
+            self.stretch = Some(stretch);
+        }
     }
 
     /// Ends a stretch: its runs are counted, and what they add is noted for the report.
