@@ -8,11 +8,17 @@ use crate::engine::{blocks, exactly, thousandths};
 use crate::report::{Report, Row};
 use crate::sample::Ratio;
 
+/// What is measured, and what it is compared with, round by round.
+type Rounds = [Vec<u64>; 2];
+
+/// What a program has of it, if anything.
+type Of = Box<dyn Fn(&Series) -> Option<Rounds>>;
+
 /// A kind of row: of each program, what is measured and what it is compared with, round by round.
 struct Kind {
     name: String,
     unit: &'static str,
-    of: Box<dyn Fn(&Series) -> Option<[Vec<u64>; 2]>>,
+    of: Of,
     /// Whether it is the same whenever it is measured.
     exact: bool,
 }
@@ -20,7 +26,7 @@ struct Kind {
 /// All rows.
 pub(super) fn rows(all: &[Series], report: &mut Report) {
     for kind in kinds() {
-        let able: Vec<(&Series, [Vec<u64>; 2])> = all.iter().filter_map(|series| Some((series, (kind.of)(series)?))).collect();
+        let able: Vec<(&Series, Rounds)> = all.iter().filter_map(|series| Some((series, (kind.of)(series)?))).collect();
         let mut worst: Option<(&Series, Ratio)> = None;
         for (series, values) in &able {
             let Some(ratio) = ratio(&kind, values) else { continue };
@@ -48,7 +54,7 @@ pub(super) fn rows(all: &[Series], report: &mut Report) {
     report.notes.extend(unable.map(|why| format!("No row of a variant: {why}.")));
 }
 
-fn ratio(kind: &Kind, [with, without]: &[Vec<u64>; 2]) -> Option<Ratio> {
+fn ratio(kind: &Kind, [with, without]: &Rounds) -> Option<Ratio> {
     match (kind.exact, &with[..], &without[..]) {
         (true, [with, ..], [without, ..]) => Some(exactly([*with, *without])),
         _ => Ratio::of(&blocks(with.iter().copied()), &blocks(without.iter().copied()), 0.0).map(|ratio| thousandths(&ratio)),
@@ -56,7 +62,7 @@ fn ratio(kind: &Kind, [with, without]: &[Vec<u64>; 2]) -> Option<Ratio> {
 }
 
 /// The geometric mean of each round, in millionths, beside one.
-fn mean(able: &[(&Series, [Vec<u64>; 2])]) -> Option<Ratio> {
+fn mean(able: &[(&Series, Rounds)]) -> Option<Ratio> {
     let rounds = able.iter().map(|(_, [with, without])| with.len().min(without.len())).min()?;
     let of = |round: usize| {
         let logs = able.iter().map(|(_, [with, without])| (with[round] as f64 / without[round] as f64).ln());
