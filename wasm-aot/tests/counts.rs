@@ -206,6 +206,51 @@ fn counts_are_what_a_program_counts_itself() {
 }
 
 #[test]
+fn calls_through_tables_and_references_are_counted_by_where_they_go() {
+    let text = r#"(module
+        (import "host" "number" (func $host (param i32) (result i32)))
+        (type $t (func (param i32) (result i32)))
+        (table $table funcref (elem $one $two $host))
+        (elem declare func $two)
+        (func $one (type $t) (i32.const 1))
+        (func $two (type $t) (i32.const 2))
+        (func $tail (type $t) (return_call_indirect $table (type $t) (local.get 0) (i32.const 1)))
+        (func (export "f") (local i32)
+            (loop $l
+                (drop (call_indirect $table (type $t) (local.get 0) (i32.rem_u (local.get 0) (i32.const 3))))
+                (drop (call_ref $t (i32.const 0) (ref.func $two)))
+                (drop (call $tail (i32.const 0)))
+                (drop (call $host (i32.const 0)))
+                (br_if $l (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 10)))))
+        (func (export "wrong") (drop (call_indirect $table (result i64) (i32.const 0)))))"#;
+    let (mut store, module, instance) =
+        instantiate(&engine(true, wasm_aot::Optimize::Speed), &wat::parse_str(text).expect("a module"));
+    let instance = instance.expect("an instance");
+    instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).expect("no trap");
+    instance.get_func(&mut store, "wrong").expect("exported").call(&mut store, &[]).expect_err("another type");
+    // What instances have seen is not lost when they end.
+    for ended in [false, true] {
+        let counts = module.counts().expect("the engine counts");
+        let made = counts.functions().flat_map(|function| function.calls_made()).map(|call| (call.kind, call.callee, call.count));
+        let expected = [
+            ("indirect", "two", 10),
+            ("indirect", "one", 4),
+            ("indirect", "(host)", 3),
+            ("indirect", "two", 3),
+            ("indirect", "two", 10),
+            ("direct", "tail", 10),
+            ("imported", "host", 10),
+        ];
+        let expected: Vec<_> = expected.map(|(kind, callee, count)| (kind, callee.to_owned(), count)).into();
+        assert_eq!(made.collect::<Vec<_>>(), expected, "ended: {ended}");
+        if !ended {
+            store = Store::new(&Engine::default(), ());
+        }
+    }
+    drop(store);
+}
+
+#[test]
 fn calls_that_never_return_are_counted_up_to_the_call() {
     let bytes = wat::parse_str(r#"(module (func $f (export "f") (nop) (call $f) (nop)))"#).expect("a module");
     let found = counted(&bytes, &["f"], wasm_aot::Optimize::Speed).expect("an instance");

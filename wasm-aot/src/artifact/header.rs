@@ -70,6 +70,8 @@ pub(super) struct Header {
     pub(super) options: Options,
     /// How many counters instances have.
     pub(super) counters: u32,
+    /// How many of their calls are counted by where they go.
+    pub(super) calls: u32,
     /// Offset and length of each part.
     pub(super) parts: [(u64, u64); Part::ALL.len()],
 }

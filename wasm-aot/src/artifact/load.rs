@@ -74,7 +74,7 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
     let code = Code::of_file(&opened.file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
-    Module::assemble(info, code, module, header.options, header.counters)
+    Module::assemble(info, code, module, header.options, (header.counters, header.calls))
 }
 
 /// The names in the module inside.

@@ -48,6 +48,7 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         features: target.features(),
         options: target.options,
         counters: compilation.counters,
+        calls: compilation.calls,
         parts,
     };
     stamp(&mut file, &header);

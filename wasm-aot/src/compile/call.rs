@@ -87,6 +87,7 @@ impl Translator<'_> {
         let expected = self.builder.ins().load(types::I32, fixed, self.vmctx, self.layout.type_number(ty));
         let equal = self.builder.ins().icmp(IntCC::Equal, found, expected);
         self.trap_unless(equal, Trap::IndirectCallType);
+        self.count_target(function);
         self.parts(function)
     }
 
@@ -94,6 +95,7 @@ impl Translator<'_> {
     fn enter(&mut self, function: Value, trap: Trap) -> (Value, Value) {
         let flags = MemFlagsData::new().with_aligned().with_readonly().with_trap_code(Some(trap.code()));
         let code = self.builder.ins().load(types::I64, flags, function, at::FUNC_CODE);
+        self.count_target(function);
         let fixed = MemFlagsData::trusted().with_readonly();
         let vmctx = self.builder.ins().load(types::I64, fixed, function, at::FUNC_VMCTX);
         (code, vmctx)

@@ -7,12 +7,12 @@ use crate::error::CompileError;
 use crate::flow::{Graph, Places, Way};
 use crate::module::Body;
 use crate::trap::{Access, Trap};
-use crate::vm::Layout;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, types};
+use crate::vm::{Builtin, Layout};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, Value, condcodes::IntCC, types};
 use rayon::prelude::*;
 
 /// The most counters of a module: their offsets in the vmctx have 32 bits.
-const COUNTERS: u64 = 1 << 26;
+const COUNTERS: usize = 1 << 26;
 
 /// Which edges of a module are counted.
 #[derive(Debug, Default)]
@@ -20,23 +20,33 @@ pub(crate) struct Counting {
     functions: Vec<Places>,
     /// The first counter of each function, and how many there are altogether.
     first: Vec<u32>,
+    /// The calls of each function through tables and references, and the number of the first.
+    calls: Vec<Vec<u32>>,
+    first_call: Vec<u32>,
 }
 
 impl Counting {
     /// Chooses counters for all functions.
     pub(super) fn of(bodies: &[Body<'_>]) -> Result<Self, CompileError> {
-        let functions: Vec<Places> = bodies
-            .par_iter()
-            .map(|body| Graph::of(&body.body).map_or_else(Places::default, |graph| Places::of(&graph)))
-            .collect();
-        let mut first = vec![0];
-        let mut total = 0u64;
-        for places in &functions {
-            total += u64::from(places.len());
-            first.push(total as u32);
-        }
-        super::too_large(total as usize, COUNTERS as usize, "what is counted of the module")?;
-        Ok(Self { functions, first })
+        let each = |body: &Body<'_>| {
+            let graph = Graph::of(&body.body).unwrap_or_default();
+            (Places::of(&graph), graph.calls)
+        };
+        let (functions, calls): (Vec<Places>, Vec<Vec<u32>>) = bodies.par_iter().map(each).unzip();
+        let first = sums(functions.iter().map(|places| places.len() as usize))?;
+        let first_call = sums(calls.iter().map(Vec::len))?;
+        Ok(Self { functions, first, calls, first_call })
+    }
+
+    /// How many calls through tables and references there are.
+    pub(crate) fn calls(&self) -> u32 {
+        self.first_call.last().copied().unwrap_or_default()
+    }
+
+    /// The number of a call through a table or a reference, if calls are counted.
+    fn call(&self, defined: usize, at: usize) -> Option<u32> {
+        let place = self.calls.get(defined)?.binary_search(&(at as u32)).ok()?;
+        Some(self.first_call[defined] + place as u32)
     }
 
     /// How many counters there are.
@@ -51,7 +61,40 @@ impl Counting {
     }
 }
 
+/// The sums before each number, and of all.
+fn sums(numbers: impl Iterator<Item = usize>) -> Result<Vec<u32>, CompileError> {
+    let mut total = 0;
+    let mut sums = vec![0];
+    for number in numbers {
+        total += number;
+        super::too_large(total, COUNTERS, "what is counted of the module")?;
+        sums.push(total as u32);
+    }
+    Ok(sums)
+}
+
 impl Translator<'_> {
+    /// Notes which function the present instruction calls through a table or a reference.
+    pub(super) fn count_target(&mut self, function: Value) {
+        let defined = (self.index - self.info.imported.functions) as usize;
+        let Some(place) = self.counting.call(defined, self.offset) else { return };
+        let words = self.layout.counter(self.counting.len() + 2 * place);
+        let flags = MemFlagsData::trusted().with_alias_region(Some(self.regions.counters));
+        let known = self.builder.ins().load(types::I64, flags, self.vmctx, words);
+        let same = self.builder.ins().icmp(IntCC::Equal, known, function);
+        let (other, next) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(other);
+        self.builder.ins().brif(same, next, &[], other, &[]);
+        self.builder.seal_block(other);
+        self.builder.switch_to_block(other);
+        let place = self.number(place);
+        self.builtin(Builtin::CallTarget, &[place, function]);
+        self.builder.ins().jump(next, &[]);
+        self.builder.seal_block(next);
+        self.builder.switch_to_block(next);
+        self.add_to_counter(words + 8);
+    }
+
     /// What the table of traps says of an access of the present instruction. Who counts has to know which one it was.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
         match self.target.options.counts {

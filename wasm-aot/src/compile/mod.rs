@@ -54,6 +54,8 @@ pub(crate) struct Compilation {
     pub(crate) text: Text,
     /// How many counters its instances have.
     pub(crate) counters: u32,
+    /// How many calls through tables and references are counted by where they go.
+    pub(crate) calls: u32,
 }
 
 /// Compiles a module.
@@ -65,7 +67,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts { Counting::of(&bodies)? } else { Counting::default() };
-    let layout = Layout::new(&info, counting.len());
+    let layout = Layout::new(&info, counting.len() + 2 * counting.calls());
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
@@ -82,7 +84,7 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
     let text = Text::link(&info, &functions, &trampolines, target.options.sites);
-    Ok(Compilation { info, text, counters: counting.len() })
+    Ok(Compilation { info, text, counters: counting.len(), calls: counting.calls() })
 }
 
 fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {

@@ -73,6 +73,8 @@ pub(crate) struct Edge {
 pub(crate) struct Graph {
     pub(crate) blocks: Vec<Block>,
     pub(crate) edges: Vec<Edge>,
+    /// Calls through tables and references, in order.
+    pub(crate) calls: Vec<u32>,
 }
 
 /// What encloses an instruction.
@@ -113,7 +115,7 @@ impl Graph {
     pub(crate) fn of(body: &FunctionBody<'_>) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
-            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new() },
+            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new(), calls: Vec::new() },
             frames: vec![Frame { kind: Kind::Block, join: None, depth: 0 }],
             current: None,
             depth: 0,
@@ -168,8 +170,15 @@ impl Builder {
         Some(())
     }
 
-    /// Instructions that go elsewhere.
+    /// Instructions that go elsewhere, for a while or for good.
     fn leave(&mut self, op: &Operator<'_>, from: u32, at: u32) -> Option<()> {
+        if let Operator::CallIndirect { .. }
+        | Operator::CallRef { .. }
+        | Operator::ReturnCallIndirect { .. }
+        | Operator::ReturnCallRef { .. } = op
+        {
+            self.graph.calls.push(at);
+        }
         match op {
             Operator::Br { relative_depth } => {
                 let to = self.label(*relative_depth)?;

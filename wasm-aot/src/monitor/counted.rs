@@ -117,6 +117,34 @@ pub(super) fn blocks(choice: &Choice, counts: &Counts) -> Report {
     report
 }
 
+pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
+    let columns: &[&str] = match choice.has("graph") {
+        true => &["caller", "callee", "count"],
+        false => &["caller", "pc", "callee", "count", "kind", "source"],
+    };
+    let mut report = Report::new("calls", columns);
+    let mut total = 0;
+    for function in functions(choice, counts) {
+        let made = function.calls_made();
+        total += made.iter().map(|call| call.count).sum::<u64>();
+        if choice.has("graph") {
+            let mut callees: BTreeMap<String, u64> = BTreeMap::new();
+            made.into_iter().for_each(|call| *callees.entry(call.callee).or_default() += call.count);
+            callees.into_iter().for_each(|(callee, count)| report.row([function.label().into(), callee.into(), count.into()]));
+            continue;
+        }
+        for call in made {
+            let source = function.source(call.offset).unwrap_or_default();
+            let kind = Cell::from(call.kind);
+            report.row([function.label().into(), place(call.offset), call.callee.into(), call.count.into(), kind, source.into()]);
+        }
+    }
+    let counted = columns.iter().position(|column| *column == "count").expect("a column of counts");
+    report.rows.sort_by_key(|row| std::cmp::Reverse(row[counted].sum()));
+    report.notes.push(format!("{total} calls"));
+    report
+}
+
 pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
     let mut report = Report::new("control-flow", &["function", "from", "to", "count", "way"]);
     for function in functions(choice, counts) {

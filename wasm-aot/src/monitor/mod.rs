@@ -40,6 +40,12 @@ pub const KINDS: &[Kind] = &[
         report: counted::branches,
     },
     Kind {
+        name: "calls",
+        about: "who called whom, from where, how often; also through tables and references",
+        options: &[("graph", "one row for each pair of functions")],
+        report: counted::calls,
+    },
+    Kind {
         name: "control-flow",
         about: "how often each edge of each function's graph was gone",
         options: &[],

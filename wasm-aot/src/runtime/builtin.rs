@@ -157,6 +157,11 @@ extern "C" fn exception_new(vmctx: *mut u8, tag: usize, values: u32) -> usize {
     }
 }
 
+extern "C" fn call_target(vmctx: *mut u8, place: u32, function: u64) {
+    let instance = instance(vmctx);
+    instance.module.counted.retarget(instance, place, function);
+}
+
 extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     // SAFETY: (1) the trampoline tells the frame that throws; (2) this function owns nothing.
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
@@ -191,6 +196,7 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::Wait64 => wait64 as *const u8,
             Builtin::Notify => notify as *const u8,
             Builtin::ExceptionNew => exception_new as *const u8,
+            Builtin::CallTarget => call_target as *const u8,
             Builtin::Throw => throw as *const u8,
         };
         i += 1;

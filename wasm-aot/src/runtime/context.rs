@@ -8,10 +8,11 @@
 #![allow(unsafe_code)]
 
 use super::module::ModuleInner;
+use super::targets::{Targets, Words};
 use crate::compile::Sites;
 use crate::error::Error;
 use crate::vm::Layout;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, Place, Protection};
@@ -34,6 +35,11 @@ impl Context {
 
     pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
         self.base.get() as *mut u8
+    }
+
+    /// Where it begins.
+    pub(crate) fn address(&self) -> usize {
+        self.base.get()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -63,12 +69,15 @@ impl ModuleInner {
 #[derive(Debug, Default)]
 pub(crate) struct Counters(Mutex<Known>);
 
+/// What is known of all instances.
 #[derive(Debug, Default)]
-struct Known {
+pub(super) struct Known {
     /// Where the vmctx of each instance is that lives.
-    live: Vec<usize>,
+    pub(super) live: Vec<usize>,
     /// What the others have counted.
     ended: Vec<u64>,
+    /// Where calls went that were put away.
+    pub(super) targets: Targets,
 }
 
 impl Counters {
@@ -78,10 +87,15 @@ impl Counters {
     }
 
     /// An instance ends: what it has counted stays.
-    pub(crate) fn end(&self, context: &Context, layout: &Layout, count: u32) {
+    pub(super) fn end(&self, context: &Context, layout: &Layout, words: Words) {
         let mut known = self.0.lock();
         known.live.retain(|base| *base != context.base.get());
-        add(&mut known.ended, context.base.get(), layout, count);
+        add(&mut known.ended, context.base.get(), layout, words.counters);
+        known.targets.add_words(context.base.get(), layout, words);
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.0.lock()
     }
 
     /// The sums over all instances.

@@ -4,6 +4,7 @@ use super::code::Code;
 use super::module::ModuleInner;
 use super::source::Sources;
 use super::spelling;
+use super::targets::Targets;
 use crate::flow::{self, Flow, Graph, Way, Ways};
 use crate::module::Space;
 use crate::trap::Access;
@@ -20,6 +21,9 @@ use wasmparser::{BinaryReader, FunctionBody, Operator};
 pub struct Counts {
     module: Arc<ModuleInner>,
     functions: Vec<(Graph, Flow)>,
+    /// The number of each function's first call through a table or a reference, and where they all went.
+    first_calls: Vec<u32>,
+    targets: Targets,
 }
 
 /// The counts of one function.
@@ -28,6 +32,8 @@ pub struct FunctionCounts<'a> {
     index: u32,
     graph: &'a Graph,
     flow: &'a Flow,
+    first_call: u32,
+    targets: &'a Targets,
     sources: Rc<RefCell<Sources<'a>>>,
 }
 
@@ -77,6 +83,19 @@ impl BranchCount<'_> {
     }
 }
 
+/// A call, where it went, and how often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallCount {
+    /// Where it is, from the beginning of the function's body.
+    pub offset: u32,
+    /// Whether it is `direct`, goes to what is `imported`, or is `indirect`.
+    pub kind: &'static str,
+    /// What was called.
+    pub callee: String,
+    /// How often.
+    pub count: u64,
+}
+
 /// A loop, and how often it was entered and repeated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopCount {
@@ -112,7 +131,7 @@ pub struct BlockCount {
 
 impl Counts {
     /// What the counters say of code that counts.
-    pub(crate) fn new(module: &Arc<ModuleInner>, code: &Code, counters: &[u64]) -> Self {
+    pub(crate) fn new(module: &Arc<ModuleInner>, code: &Code, counters: &[u64], targets: Targets) -> Self {
         let mut departures = HashMap::<usize, flow::Departures>::new();
         for (pc, count) in module.departures.all() {
             let Some(offset) = pc.checked_sub(code.base()) else { continue };
@@ -129,7 +148,14 @@ impl Counts {
             let flow = flow::solve(&graph, own, departures.get(&defined).unwrap_or(&none));
             (graph, flow)
         });
-        Self { functions: functions.collect(), module: Arc::clone(module) }
+        let functions: Vec<(Graph, Flow)> = functions.collect();
+        let mut calls = 0;
+        let before = |(graph, _): &(Graph, Flow)| {
+            let first = calls;
+            calls += graph.calls.len() as u32;
+            first
+        };
+        Self { first_calls: functions.iter().map(before).collect(), functions, module: Arc::clone(module), targets }
     }
 }
 
@@ -174,6 +200,8 @@ impl Counts {
             index: imported + defined as u32,
             graph,
             flow,
+            first_call: self.first_calls[defined],
+            targets: &self.targets,
             sources: Rc::clone(&sources),
         })
     }
@@ -215,13 +243,35 @@ impl<'a> FunctionCounts<'a> {
 
     /// Its name as people read it, or its number.
     pub fn label(&self) -> String {
-        self.name().map_or_else(|| format!("function {}", self.index), crate::error::demangled)
+        self.module.label(self.index)
     }
 
     /// File and line of the instruction at `offset`, if the module tells them.
     pub fn source(&self, offset: u32) -> Option<String> {
         let (file, line) = self.sources.borrow_mut().line(self.module, self.range().start + offset)?;
         Some(format!("{file}:{line}"))
+    }
+
+    /// Every call that was made, by place and by where it went.
+    pub fn calls_made(&self) -> Vec<CallCount> {
+        let start = self.range().start;
+        let mut made = Vec::new();
+        for instruction in self.instructions().into_iter().filter(|instruction| instruction.count > 0) {
+            let place = |kind, callee, count| CallCount { offset: instruction.offset, kind, callee, count };
+            match instruction.operator {
+                Operator::Call { function_index } | Operator::ReturnCall { function_index } => {
+                    let is_imported = function_index < self.module.info.imported.functions;
+                    let kind = if is_imported { "imported" } else { "direct" };
+                    made.push(place(kind, self.module.label(function_index), instruction.count));
+                }
+                _ => {
+                    let Ok(number) = self.graph.calls.binary_search(&(instruction.offset + start)) else { continue };
+                    let went = self.targets.of(self.first_call + number as u32);
+                    made.extend(went.into_iter().map(|(callee, count)| place("indirect", callee, count)));
+                }
+            }
+        }
+        made
     }
 
     /// Every loop, in order.

@@ -197,13 +197,17 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     }
 }
 
-impl Drop for InstanceData {
-    fn drop(&mut self) {
-        self.module.counted.end(&self.vmctx, &self.module.layout, self.module.counters_now());
-    }
-}
-
 impl InstanceData {
+    /// Its store ends: what it has counted stays with its module.
+    pub(crate) fn end(&self) {
+        self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
+    }
+
+    /// Where its vmctx is.
+    pub(crate) fn base(&self) -> usize {
+        self.vmctx.address()
+    }
+
     /// An instance in its store, with a vmctx of zeroes.
     fn place<'a>(core: &'a mut StoreCore, module: &Arc<ModuleInner>) -> Result<&'a mut Box<Self>, Error> {
         let vmctx = Context::new(module)?;

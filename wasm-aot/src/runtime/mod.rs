@@ -23,6 +23,7 @@ mod source;
 mod spelling;
 mod stack;
 mod store;
+mod targets;
 mod throw;
 mod typed;
 mod value;
@@ -30,7 +31,7 @@ mod version;
 mod wait;
 
 pub(crate) use code::{Code, Tables};
-pub use counts::{BlockCount, BranchCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
+pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
 pub use function::{Caller, Func};
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};

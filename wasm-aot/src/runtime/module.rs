@@ -32,6 +32,8 @@ pub(crate) struct ModuleInner {
     pub(crate) options: Options,
     /// How many counters its instances have.
     pub(crate) counters: u32,
+    /// How many of their calls are counted by where they go.
+    pub(crate) calls: u32,
     /// The module as it was given: segments of data are copied from it.
     pub(crate) bytes: Array<u8>,
     /// The number of each type.
@@ -79,7 +81,13 @@ impl Module {
     /// What was compiled just now.
     pub(crate) fn compiled(engine: &Engine, compilation: Compilation, bytes: Vec<u8>) -> Result<Self, Error> {
         let code = Code::new(compilation.text)?;
-        Self::assemble(compilation.info, code, Array::Owned(bytes), engine.target().options, compilation.counters)
+        Self::assemble(
+            compilation.info,
+            code,
+            Array::Owned(bytes),
+            engine.target().options,
+            (compilation.counters, compilation.calls),
+        )
     }
 
     pub(crate) fn assemble(
@@ -87,10 +95,10 @@ impl Module {
         code: Code,
         bytes: Array<u8>,
         options: Options,
-        counters: u32,
+        (counters, calls): (u32, u32),
     ) -> Result<Self, Error> {
         let types = registry::register(&info);
-        let layout = Layout::new(&info, counters);
+        let layout = Layout::new(&info, counters + 2 * calls);
         let (enter, leave) = trampolines(&info, &code);
         Ok(Self {
             inner: Arc::new(ModuleInner {
@@ -99,6 +107,7 @@ impl Module {
                 code,
                 options,
                 counters,
+                calls,
                 bytes,
                 types,
                 enter,
@@ -257,6 +266,22 @@ impl ModuleInner {
 
     pub(crate) fn tag_type(&self, index: usize) -> FuncType {
         registry::look_up(self.types[self.info.tags[index] as usize])
+    }
+
+    /// The function that is entered at an address, if it is one of the module's own code.
+    pub(crate) fn function_of_code(&self, address: usize) -> Option<u32> {
+        let offset = address.checked_sub(self.code.base())? as u32 + self.options.sites.prefix();
+        let defined = self.code.tables.functions.binary_search_by_key(&offset, |span| span.start).ok()?;
+        Some(self.info.imported.functions + defined as u32)
+    }
+
+    /// A function's name as people read it: its own, the one it is imported by, or its number.
+    pub(crate) fn label(&self, index: u32) -> String {
+        if let Some(name) = self.info.function_name(index) {
+            return crate::error::demangled(name);
+        }
+        let import = self.info.imports.iter().find(|import| import.space == Space::Func && import.index == index);
+        import.map_or_else(|| format!("function {index}"), |import| format!("{}.{}", import.module, import.name))
     }
 
     /// The code of defined function `index`, counted with the imported ones.

@@ -212,6 +212,8 @@ impl StoreCore {
 
 impl Drop for StoreCore {
     fn drop(&mut self) {
+        // While all of them live: what they have called may belong to another one.
+        self.instances.iter().for_each(|instance| instance.end());
         // SAFETY: (1) made by `Box::into_raw`, and nobody is in the store's code any more.
         drop(unsafe { Box::from_raw(*self.codes.get_mut()) });
     }

@@ -16,6 +16,7 @@
 use super::code::Code;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
+use super::targets::Words;
 use crate::compile::{self, OFF, ON, Options, Sites, Target};
 use crate::error::Error;
 use crate::vm::Layout;
@@ -27,6 +28,7 @@ use wordpatch::Barrier;
 pub(crate) struct Version {
     pub(crate) code: Code,
     counters: u32,
+    calls: u32,
 }
 
 impl Module {
@@ -84,7 +86,8 @@ impl Module {
             Some(version) => (&version.code, version.counters),
             None => return None,
         };
-        Some(Counts::new(module, code, &module.counted.sums(&module.layout, counters)))
+        let sums = module.counted.sums(&module.layout, counters);
+        Some(Counts::new(module, code, &sums, module.counted.targets(module)))
     }
 }
 
@@ -94,9 +97,12 @@ impl ModuleInner {
         self.options.counts || !std::ptr::eq(code, &raw const self.code)
     }
 
-    /// How many counters instances have at the moment.
-    pub(crate) fn counters_now(&self) -> u32 {
-        self.version.get().map_or(self.counters, |version| version.counters)
+    /// The words that instances count with at the moment.
+    pub(super) fn words(&self) -> Words {
+        match self.version.get() {
+            Some(version) => Words { counters: version.counters, places: version.calls },
+            None => Words { counters: self.counters, places: self.calls },
+        }
     }
 
     /// Compiles the version that counts, and has both lead to each other as soon as they are switched.
@@ -120,7 +126,7 @@ impl ModuleInner {
                 AtomicU32::from_ptr(theirs.add(counting.start as usize - 4).cast()).store(distance.wrapping_neg(), Release);
             }
         }
-        Ok(Version { code, counters: compilation.counters })
+        Ok(Version { code, counters: compilation.counters, calls: compilation.calls })
     }
 
     /// Switches the sites of both versions: first off, then on.

@@ -59,6 +59,8 @@ builtins! {
     Notify(I32, W, I32) -> I32;
     /// Address of the tag, number of values: a new exception.
     ExceptionNew(W, I32) -> W;
+    /// Place of a call, reference to the function that it calls now: another one than before.
+    CallTarget(I32, W);
     /// Exception, frame, return address of that frame's call: goes to whoever catches it.
     Throw(W, W, W);
 }

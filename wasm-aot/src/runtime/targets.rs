@@ -1,0 +1,129 @@
+//! What calls through tables and references went to.
+//!
+//! Each place of such a call has two words behind the counters of its instance: the function that was called last, and how often it was. Machine code adds to the
+//! second while the first is the same; otherwise it asks [`retarget`](Counters::retarget), which puts the words away and begins anew.
+//!
+//! # Safety
+//!
+//! This module exists to read what machine code has left: references to functions, whose vmctx says what they belong to.
+#![allow(unsafe_code)]
+
+use super::context::Counters;
+use super::function::HostFunction;
+use super::instance::InstanceData;
+use super::module::ModuleInner;
+use crate::vm::{self, HOST_MAGIC, Layout};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A function, whichever instance it was called in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Callee {
+    Host,
+    /// Of the module with that address, its index there.
+    Wasm(usize, u32),
+}
+
+/// How often each place went where.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Targets {
+    counts: HashMap<(u32, Callee), u64>,
+    /// The modules of all functions, which are not to go before they are named.
+    modules: HashMap<usize, Arc<ModuleInner>>,
+}
+
+impl Targets {
+    fn add(&mut self, place: u32, function: u64, count: u64) {
+        if function == 0 || count == 0 {
+            return;
+        }
+        let (callee, module) = resolve(function as *const vm::FuncRef);
+        if let (Callee::Wasm(address, _), Some(module)) = (callee, module) {
+            self.modules.entry(address).or_insert(module);
+        }
+        *self.counts.entry((place, callee)).or_default() += count;
+    }
+
+    /// Adds what the words of an instance say.
+    pub(super) fn add_words(&mut self, base: usize, layout: &Layout, words: Words) {
+        for place in 0..words.places {
+            let [function, count] = words.of(base, layout, place).map(|word| word.load(Relaxed));
+            self.add(place, function, count);
+        }
+    }
+
+    /// Where calls went from a place: names, and how often.
+    pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
+        let here = self.counts.iter().filter(|((at, _), _)| *at == place);
+        let mut named: Vec<(String, u64)> = here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
+        named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        named
+    }
+
+    fn name(&self, callee: Callee) -> String {
+        match callee {
+            Callee::Host => "(host)".into(),
+            Callee::Wasm(module, function) => self.modules[&module].label(function),
+        }
+    }
+}
+
+/// Where the words of an instance's places are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Words {
+    /// How many counters come before them.
+    pub(super) counters: u32,
+    pub(super) places: u32,
+}
+
+impl Words {
+    fn of<'a>(self, base: usize, layout: &Layout, place: u32) -> [&'a AtomicU64; 2] {
+        let word = |number: u32| {
+            let address = (base + layout.counter(self.counters + 2 * place + number) as usize) as *mut u64;
+            // SAFETY: (1) the layout, or the room behind it, keeps the words aligned and inside of the memory of an instance that lives.
+            unsafe { AtomicU64::from_ptr(address) }
+        };
+        [word(0), word(1)]
+    }
+}
+
+/// Which function a reference leads to.
+fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) {
+    // SAFETY: (1) machine code has called through the reference, which lives as long as its store; (2) every vmctx begins with a word that says what it is.
+    let (vmctx, magic) = unsafe { ((*reference).vmctx, *(*reference).vmctx.cast::<u64>()) };
+    if magic == HOST_MAGIC {
+        let _: *const HostFunction = vmctx.cast();
+        return (Callee::Host, None);
+    }
+    // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.
+    let instance = unsafe { &**vmctx.add(vm::at::INSTANCE).cast::<*const InstanceData>() };
+    let module = &instance.module;
+    // A reference may lie in the instance that refers to an imported function: its code tells the function then.
+    // SAFETY: (1) as above.
+    let code = unsafe { (*reference).code } as usize;
+    let function = module.function_of_code(code).unwrap_or(u32::MAX);
+    (Callee::Wasm(Arc::as_ptr(module) as usize, function), Some(Arc::clone(module)))
+}
+
+impl Counters {
+    /// A place calls another function than before: what was counted is put away.
+    pub(crate) fn retarget(&self, instance: &InstanceData, place: u32, function: u64) {
+        let module = &instance.module;
+        let words = module.words();
+        let [known, count] = words.of(instance.base(), &module.layout, place);
+        let (before, counted) = (known.load(Relaxed), count.load(Relaxed));
+        // First nothing is counted for whoever is called now, then it is for the right one.
+        count.store(0, Relaxed);
+        known.store(function, Relaxed);
+        self.known().targets.add(place, before, counted);
+    }
+
+    /// Where all calls went.
+    pub(crate) fn targets(&self, module: &ModuleInner) -> Targets {
+        let known = self.known();
+        let mut targets = known.targets.clone();
+        known.live.iter().for_each(|base| targets.add_words(*base, &module.layout, module.words()));
+        targets
+    }
+}
