@@ -4,6 +4,7 @@
 //! runs here, in an interpreter, with bounded fuel and memory, and is not needed when the program runs.
 
 use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::guest::Guest;
 use crate::hir::{Expr, ExprKind};
 use crate::types::Ty;
 use std::collections::HashMap;
@@ -64,6 +65,11 @@ impl Library {
         library.exports(&bytes).map_err(|e| fail(first_line(&e)))?;
         library.bytes = bytes;
         Ok(library)
+    }
+
+    /// What it is as a part of another module, if it can be.
+    pub(crate) fn guest(&self) -> Option<Guest> {
+        Guest::read(&self.bytes)
     }
 
     fn exports(&mut self, bytes: &[u8]) -> Result<(), wasmparser::Error> {

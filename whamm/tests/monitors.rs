@@ -250,3 +250,34 @@ fn libraries_are_called_once_for_a_site_on_both_targets() {
         assert!(!from_engine[0].ends_with(" 0"), "{from_engine:?}");
     }
 }
+
+/// What a module imports.
+fn imported(bytes: &[u8]) -> Vec<String> {
+    let sections = wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
+    let imports =
+        sections.filter_map(|p| if let wasmparser::Payload::ImportSection(s) = p { Some(s.into_imports()) } else { None });
+    imports.flatten().map(|import| import.expect("it is valid").name.to_string()).collect()
+}
+
+#[test]
+fn a_library_that_needs_nothing_becomes_part_of_the_program() {
+    let script = Source::new("s.mm", "use lib; report var sum: i32; wasm:opcode:nop:before { sum += lib.next(); }");
+    let text = r#"(module (memory (export "memory") 1) (data (i32.const 8) "\05") (global $n (mut i32) (i32.const 2))
+        (func (export "next") (result i32)
+            (global.set $n (i32.add (global.get $n) (i32.const 1)))
+            (i32.add (global.get $n) (i32.load8_u (i32.const 8)))))"#;
+    let app = br#"(module (func (export "main") (local i32)
+        nop (loop nop (br_if 0 (i32.lt_u (local.tee 0 (i32.add (local.get 0) (i32.const 1))) (i32.const 3))))))"#;
+    let imports = |text: &str| {
+        let libraries = [LibraryFile { name: "lib".into(), module: "lib".into(), bytes: text.into() }];
+        let output = whamm::instrument(std::slice::from_ref(&script), &libraries, app, &Options::default()).unwrap();
+        (imported(&output.module), output.module)
+    };
+    let (alone, module) = imports(text);
+    assert_eq!(alone, Vec::<String>::new());
+    // 3 to 6, and 5 from its memory each time.
+    let kept = engine::run(&module, &[]).kept;
+    assert!(kept.contains("sum, i32, i32, script0, , , , , 38"), "{kept}");
+    let asking = text.replace("(module ", r#"(module (import "world" "time" (func)) "#);
+    assert!(imports(&asking).0.iter().any(|import| import.contains("next")));
+}

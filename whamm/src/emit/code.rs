@@ -42,6 +42,8 @@ pub struct Scope {
     pub flipped: BTreeMap<u32, i64>,
     /// What is known only when the site is reached.
     pub bounds: HashMap<Bound, Storage>,
+    /// Whether this is likely to be run again and again: short functions are written out in the place of their calls.
+    pub repeated: bool,
     /// Where a bulk operation is done a second time: what writes it.
     pub bulk: Option<Bulk>,
     /// The operands of the instruction, as far as they are kept: last pushed last.
@@ -303,6 +305,13 @@ impl<'a> Emitter<'a> {
             return self.block(if b { yes } else { no });
         }
         self.value(&cond);
+        if yes.is_empty() {
+            self.put().i32_eqz().if_(BlockType::Empty);
+            self.depth += 1;
+            self.block(no);
+            self.close();
+            return;
+        }
         self.open_if(BlockType::Empty);
         self.block(yes);
         if !no.is_empty() {

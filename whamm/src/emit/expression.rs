@@ -65,6 +65,9 @@ impl Emitter<'_> {
             ExprKind::Library(call, args) => {
                 let module = &self.libraries[call.library as usize].module;
                 args.iter().for_each(|a| self.value(a));
+                if !call.at_match && self.call_guest(call.library, &call.function) {
+                    return;
+                }
                 match self.support.imported(module, &call.function) {
                     Some(callee) => {
                         self.put().call(callee);

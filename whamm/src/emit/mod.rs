@@ -9,6 +9,7 @@ pub mod core;
 pub mod destination;
 pub mod expression;
 pub mod function;
+pub mod guest;
 pub mod locals;
 pub mod print;
 pub mod report;

@@ -5,6 +5,7 @@
 //! everything that is imported is known before.
 
 use super::core::{self, Pair};
+use super::guest::Guest;
 use crate::hir::Program;
 use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,6 +21,9 @@ use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
 /// Where texts and tables begin: below are the places that the run-time support uses itself.
 const DATA: u32 = 5632;
 
+/// The types of a function's variables.
+type Variables = Vec<ValType>;
+
 /// A function's type.
 pub type Shape = (Vec<ValType>, Vec<ValType>);
 
@@ -33,7 +37,7 @@ struct Template {
     names: HashMap<String, u32>,
 }
 
-fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValType]) -> Shape {
+pub(super) fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValType]) -> Shape {
     (params.iter().map(|&t| val(t)).collect(), results.iter().map(|&t| val(t)).collect())
 }
 
@@ -139,7 +143,11 @@ pub struct Layout {
 /// What is added to a module.
 #[derive(Debug)]
 pub struct Support {
-    layout: Layout,
+    pub(super) layout: Layout,
+    /// Libraries that are part of the module, by number.
+    pub(super) guests: BTreeMap<u32, Guest>,
+    /// Functions by what they take, what variables they have, and their code.
+    bodies: HashMap<(Vec<ValType>, Variables, Vec<u8>), u32>,
     outlet: Outlet,
     types: Vec<Shape>,
     known_types: HashMap<Shape, u32>,
@@ -159,7 +167,7 @@ pub struct Support {
     pub refused: Vec<(crate::source::Span, String, String)>,
 }
 
-fn index(n: usize) -> u32 {
+pub(super) fn index(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -168,6 +176,8 @@ impl Support {
     pub fn new(layout: Layout, outlet: Outlet) -> Self {
         Self {
             layout,
+            guests: BTreeMap::new(),
+            bodies: HashMap::new(),
             outlet,
             types: vec![],
             known_types: HashMap::new(),
@@ -218,6 +228,21 @@ impl Support {
     pub fn define(&mut self, number: u32, shape: &Shape, function: Function) {
         let ty = self.ty(shape);
         self.functions[(number - self.layout.functions) as usize] = Some((ty, function));
+    }
+
+    /// A function with a body that several sites share.
+    pub fn shared_body(&mut self, params: Vec<ValType>, locals: &[ValType], code: &[u8]) -> u32 {
+        let key = (params, locals.to_vec(), code.to_vec());
+        if let Some(&found) = self.bodies.get(&key) {
+            return found;
+        }
+        let number = self.reserve("whamm.probe");
+        let mut body = Function::new(locals.iter().map(|&t| (1, t)));
+        body.raw(code.iter().copied());
+        body.instructions().end();
+        self.define(number, &(key.0.clone(), vec![]), body);
+        self.bodies.insert(key, number);
+        number
     }
 
     /// A new mutable global.
@@ -419,7 +444,7 @@ impl Support {
 
     /// Whether a memory is needed at all.
     pub fn needs_memory(&self) -> bool {
-        !self.data.is_empty() || !self.linked.is_empty()
+        !self.data.is_empty() || !self.linked.is_empty() || !self.guests.is_empty()
     }
 
     /// Names of the functions that were added.
@@ -455,6 +480,10 @@ impl Support {
                 page_size_log2: None,
             });
         }
+        for guest in self.guests.values() {
+            let none = MemoryType { minimum: 0, maximum: None, memory64: false, shared: false, page_size_log2: None };
+            memories.memory(guest.memory().unwrap_or(none));
+        }
         for &(ty, init) in &self.globals {
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low bits are the value")]
             let init = match ty {
@@ -469,6 +498,11 @@ impl Support {
         let used = self.data.iter().rposition(|&b| b != 0).map_or(0, |n| n + 1);
         if used > 0 {
             data.active(self.layout.memory, &ConstExpr::i32_const(DATA.cast_signed()), self.data[..used].iter().copied());
+        }
+        for guest in self.guests.values() {
+            for (at, bytes) in guest.data() {
+                data.active(guest.place, &ConstExpr::i32_const(at), bytes.iter().copied());
+            }
         }
     }
 }

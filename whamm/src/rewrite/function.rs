@@ -8,6 +8,7 @@
 mod access;
 mod frames;
 mod operands;
+mod outline;
 mod replacement;
 mod shadowing;
 mod sums;
@@ -39,6 +40,8 @@ struct Action<'p> {
     probe: &'p Probe,
     sites: Vec<Storage>,
     predicate: Option<Expr>,
+    /// What is left to do at the site, if the rest is done for the stretch.
+    rest: Option<Vec<crate::hir::Stmt>>,
 }
 
 /// A rewritten function.
@@ -66,6 +69,8 @@ struct Walker<'r, 'a> {
     moved: Vec<(u64, usize)>,
     inserts: Vec<(usize, Vec<u8>)>,
     stretch: Option<Stretch>,
+    /// Whether each instruction is in a tight loop.
+    tight: Vec<bool>,
     /// Whether references to certain types occur.
     typed: bool,
     /// What is known of the entry that the instruction before got from a table, in a local.
@@ -137,6 +142,7 @@ pub(crate) fn rewrite<'a>(
     let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
     let base = validator.len_locals();
     let reported: BTreeSet<u32> = (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
+    let tight = walk::tight(&ops);
     let mut walker = Walker {
         fid,
         ops,
@@ -146,6 +152,7 @@ pub(crate) fn rewrite<'a>(
         moved: vec![],
         inserts: vec![],
         stretch: None,
+        tight,
         typed,
         got: None,
         behind_branch: BTreeMap::new(),
@@ -271,16 +278,20 @@ impl<'a> Walker<'_, 'a> {
         let sums = if predicate.is_none() { self.sums(body, &site, &values) } else { None };
         self.r.matched.insert(probe.rule);
         self.r.first.extend(inits.into_iter().map(|e| (None, e)));
-        if let Some(sums) = sums.filter(|_| probe.matched.mode != Mode::Alt && probe.matched.mode != Mode::BlockAlt) {
-            let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
-                && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart);
-            if inline && self.reachable() {
+        let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
+            && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
+            && self.reachable();
+        let mut rest = None;
+        match sums.filter(|_| inline) {
+            Some(sums) => {
                 self.sum_up(probe, pc, sums);
                 return None;
             }
+            None if inline && predicate.is_none() && !self.tight[index] => rest = self.usual(body, (pc, number, last), index),
+            None => {}
         }
         let sites = body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
-        Some(Action { probe, sites, predicate })
+        Some(Action { probe, sites, predicate, rest })
     }
 
     /// A variable of a site.
@@ -542,6 +553,9 @@ impl<'a> Walker<'_, 'a> {
     ) {
         let mark = self.locals.mark();
         let at_entry = action.probe.matched.event == Event::FuncEntry;
+        if !alt && replacing.is_none() && self.call_body(action, i, args, at_entry) {
+            return;
+        }
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);
         scope.operands = args.iter().rev().copied().collect();
@@ -558,7 +572,7 @@ impl<'a> Walker<'_, 'a> {
             Emitter::new(&mut self.r.support, &mut self.locals, &scope, &site as &dyn Known, self.r.program, self.r.libraries);
         emitter.enter(&body.locals);
         let predicate = if alt { None } else { action.predicate.as_ref() };
-        emitter.body(predicate, &body.stmts);
+        emitter.body(predicate, action.rest.as_ref().unwrap_or(&body.stmts));
         let code = std::mem::take(&mut emitter.out);
         self.out.extend(code);
         self.locals.release(mark);

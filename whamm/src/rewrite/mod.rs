@@ -20,6 +20,7 @@ use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Lines;
 use crate::emit::code::Storage;
 use crate::emit::core::{self, Target, Used};
+use crate::emit::guest::Guest;
 use crate::emit::report::{self, Format};
 use crate::emit::support::{Layout, Outlet, Support};
 use crate::events::{Bound, Event};
@@ -89,6 +90,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) elements: BTreeMap<(u32, i64), (Expr, u32, bool)>,
     /// What the runs of stretches add to sums.
     pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
+    /// Counters of choices that fall otherwise, as global variables, by the place of the body.
+    pub(crate) otherwise: HashMap<usize, u32>,
     /// What happens for sites before the program starts.
     pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
     /// Sites at which frames' variables are reported: function, variable, where it is added up.
@@ -153,6 +156,16 @@ pub(crate) fn needed(program: &Program) -> (BTreeSet<(u32, String)>, BTreeSet<u3
     (functions, memories)
 }
 
+/// Libraries that become part of the program: that the program knows nothing of, and that need nothing themselves.
+fn guests(used: BTreeSet<u32>, libraries: &[Library], app: &App<'_>) -> BTreeMap<u32, Guest> {
+    let found = used.into_iter().filter_map(|number| {
+        let library = libraries.get(number as usize)?;
+        let shared = app.imports.iter().any(|import| import.module == library.module);
+        Some((number, library.guest().filter(|_| !shared)?))
+    });
+    found.collect()
+}
+
 const WASI: &str = "wasi_snapshot_preview1";
 
 fn outlet(app: &App<'_>, options: &Options) -> Outlet {
@@ -213,9 +226,15 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
     let mut outlet = outlet(app, options);
     let core = (options.link == Link::Imported).then(|| Used::by(program, printing, options.format, Target::Program));
     let (functions, memories) = needed(program);
+    let used = functions.iter().map(|f| f.0).chain(memories.iter().copied());
+    let guests = if options.link == Link::Merged { guests(used.collect(), libraries, app) } else { BTreeMap::new() };
     let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
-    let mut wanted: Vec<(String, String)> =
-        functions.iter().map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone())).collect();
+    let mut wanted: Vec<(String, String)> = functions
+        .iter()
+        .filter(|f| !guests.contains_key(&f.0))
+        .map(|(l, f)| (libraries[*l as usize].module.clone(), f.clone()))
+        .collect();
+    let memories = memories.into_iter().filter(|library| !guests.contains_key(library));
     if printing && outlet != Outlet::Kept && core.is_none() {
         wanted.push((WASI.into(), "fd_write".into()));
         wanted.extend(options.destination.imports().iter().map(|name| (WASI.into(), (*name).into())));
@@ -228,7 +247,7 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
         let index = existing.map_or_else(|| remap.import_function(&module, &name), |n| u32::try_from(n).unwrap_or(0));
         layout.imports.insert((module, name), index);
     }
-    for library in memories.into_iter().chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
+    for library in memories.chain(core.iter().filter(|c| c.memory).map(|_| CORE)) {
         layout.library_memories.insert(library, remap.import_memory(library));
     }
     layout.functions = remap.functions();
@@ -240,6 +259,9 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
         _ => {}
     }
     let mut support = Support::new(layout, outlet);
+    for (library, guest) in guests {
+        support.host(library, guest);
+    }
     if let Some(core) = core {
         support.share_maps(core.own_maps);
     }
@@ -294,6 +316,7 @@ impl<'a> Rewriter<'a> {
             rows: Rows::default(),
             elements: BTreeMap::new(),
             parts: BTreeMap::new(),
+            otherwise: HashMap::new(),
             first: vec![],
             framed: BTreeMap::new(),
             asking: by_event.iter().map(|probes| probes.iter().any(|p| asks_operands(p))).collect(),

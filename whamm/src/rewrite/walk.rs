@@ -149,6 +149,23 @@ fn labels(op: &Operator<'_>) -> Vec<u32> {
     }
 }
 
+/// How many instructions a tight loop has at most.
+const TIGHT: usize = 32;
+
+/// Whether each instruction is in a loop that is short, and has no other in it.
+pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
+    let mut tight = vec![false; ops.len()];
+    let mut inner = ops.len();
+    for (i, op) in ops.iter().enumerate().rev().filter(|(_, op)| op.nesting == Nesting::Loop) {
+        // Those that begin later have been seen.
+        if inner > op.partner && op.partner - i <= TIGHT {
+            tight[i..=op.partner].fill(true);
+        }
+        inner = i;
+    }
+    tight
+}
+
 /// The instructions of a function.
 pub(crate) fn walk<'a>(file: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Op<'a>>, wasmparser::Error> {
     let base = body.range().start;

@@ -125,6 +125,62 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
+    /// Of a choice between two sums that only the site can make: the first is added for the stretch, and the site counts how often the
+    /// choice falls otherwise. What a script says first is taken to be the usual.
+    pub(super) fn usual(&mut self, body: &'a Body, (pc, number, last): (u32, u32, bool), index: usize) -> Option<Vec<Stmt>> {
+        let [Stmt::If(cond, yes, no)] = &body.stmts[..] else { return None };
+        let plain = body.locals.is_empty() && body.inits.is_empty() && body.sites.is_empty();
+        if !plain || yes.is_empty() || no.is_empty() {
+            return None;
+        }
+        let at = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[index]), pc, index: number, last };
+        if let ExprKind::Bool(_) = fold::fold(cond.clone(), &at).kind {
+            return None;
+        }
+        let [mut usual, mut other] = [Vec::new(), Vec::new()];
+        self.gains(yes, &at, (1, 0), &mut usual)?;
+        self.gains(no, &at, (1, 0), &mut other)?;
+        let [usual, other] = [self.globals(&usual)?, self.globals(&other)?];
+        for &(sum, amount) in &usual {
+            self.add(sum, amount, 0);
+        }
+        let wide = usual.iter().chain(&other).any(|gain| gain.0.1);
+        let counter = self.otherwise(body, wide, &usual, &other);
+        let (ty, span) = (if wide { Ty::U64 } else { Ty::U32 }, cond.span);
+        let one = Expr { kind: ExprKind::Int(1), ty: ty.clone(), span };
+        let count = Stmt::Update(Place::Var(Var::Global(counter), ty), BinOp::Add, one);
+        Some(vec![Stmt::If(cond.clone(), vec![], vec![count])])
+    }
+
+    /// Where gains go that are all of global variables.
+    fn globals(&self, gains: &[Gain<'a>]) -> Option<Vec<(tally::Sum, i64)>> {
+        let of = |gain: &Gain<'a>| match (&gain.addend, gain.through) {
+            (Addend::Global(n, ty), 0) => match self.r.globals[*n as usize] {
+                Storage::Globals(global) => Some(((global, tally::is_wide(ty)), gain.always)),
+                _ => None,
+            },
+            _ => None,
+        };
+        gains.iter().map(of).collect()
+    }
+
+    /// A counter, as a global variable of its own, of how often a body's choice falls otherwise at any site.
+    fn otherwise(&mut self, body: &Body, wide: bool, usual: &[(tally::Sum, i64)], other: &[(tally::Sum, i64)]) -> u32 {
+        let key = std::ptr::from_ref(body) as usize;
+        if let Some(&known) = self.r.otherwise.get(&key) {
+            return known;
+        }
+        let global = self.r.support.global(if wide { ValType::I64 } else { ValType::I32 }, 0);
+        let undone = usual.iter().map(|&(sum, amount)| (sum, amount.wrapping_neg()));
+        for (sum, amount) in undone.chain(other.iter().copied()) {
+            self.r.parts.entry(sum).or_default().push(Part { runs: (global, wide), amount });
+        }
+        let variable = u32::try_from(self.r.globals.len()).unwrap_or(u32::MAX);
+        self.r.globals.push(Storage::Globals(global));
+        self.r.otherwise.insert(key, variable);
+        variable
+    }
+
     /// Adds to the current stretch, and to the one behind the branch.
     pub(super) fn sum_up(&mut self, probe: &Probe, pc: u32, sums: Vec<Gain<'a>>) {
         for Gain { addend, always, through } in sums {
