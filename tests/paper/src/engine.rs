@@ -23,7 +23,7 @@ mod start;
 pub(crate) mod tools;
 mod wasm_aot;
 
-pub(crate) use wasm_aot::{Act, act};
+pub(crate) use wasm_aot::{Act, Figures, Making, act};
 
 use crate::corpus::{Corpus, CorpusError};
 use crate::report::{Report, Row};
@@ -34,7 +34,6 @@ use program::Kind;
 use std::collections::BTreeMap;
 use std::error::Error;
 use tools::Tools;
-use wasm_aot::Figures;
 
 /// One program's runs.
 #[derive(Debug)]

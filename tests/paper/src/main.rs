@@ -17,10 +17,12 @@ mod probes;
 mod report;
 mod sample;
 mod selection;
+mod sites;
 mod storms;
 mod table1;
 mod table2;
 mod table3;
+mod toggle_wasm;
 mod toggling;
 mod whamm_rewriting;
 
@@ -92,6 +94,13 @@ enum Experiment {
         #[arg(long)]
         peers: bool,
     },
+    /// What places for probes cost our engine's code while they are off, and what exact counts cost.
+    Sites {
+        /// Only these programs, of those that `engine` runs.
+        programs: Vec<String>,
+    },
+    /// What switching probes costs while WebAssembly runs, and how soon they see something.
+    ToggleWasm,
     /// What probes cost that were rewritten into programs, beside the existing compiler and a rewrite by hand.
     WhammRewriting {
         /// Only these programs, of those that `engine` runs.
@@ -105,8 +114,8 @@ enum Experiment {
     WasmAot {
         #[command(subcommand)]
         act: engine::Act,
-        #[arg(long)]
-        no_spectre: bool,
+        #[command(flatten)]
+        making: engine::Making,
     },
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
@@ -114,8 +123,8 @@ enum Experiment {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Experiment::WasmAot { act, no_spectre } = &arguments.experiment {
-        return ended(engine::act(act, !no_spectre));
+    if let Experiment::WasmAot { act, making } = &arguments.experiment {
+        return ended(engine::act(act, making));
     }
     let outcome = match &arguments.experiment {
         Experiment::Fig9 => fig9::measure(arguments.quick),
@@ -131,6 +140,8 @@ fn main() -> ExitCode {
         Experiment::Table2 { peers } => table2::measure(arguments.quick, *peers),
         Experiment::Table3 { programs } => table3::measure(arguments.quick, programs),
         Experiment::Engine { programs, peers } => engine::measure(arguments.quick, programs, *peers),
+        Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
+        Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
         Experiment::WhammRewriting { programs, peers } => whamm_rewriting::measure(arguments.quick, programs, *peers),
         Experiment::WasmAot { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),

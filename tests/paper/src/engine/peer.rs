@@ -18,6 +18,10 @@ pub(crate) enum Peer {
     WasmAot,
     /// Ours, without what keeps the processor from speculating past bounds checks.
     NoSpectre,
+    /// Ours, without places where probes can be switched on.
+    NoSites,
+    /// Ours, with code that counts how often everything is executed.
+    Counting,
     Wasmtime,
     Node,
     Wasm2c,
@@ -28,6 +32,8 @@ impl Peer {
         match self {
             Self::WasmAot => "wasm-aot",
             Self::NoSpectre => "no-spectre",
+            Self::NoSites => "no-sites",
+            Self::Counting => "counting",
             Self::Wasmtime => "wasmtime",
             Self::Node => "node",
             Self::Wasm2c => "wasm2c",
@@ -41,7 +47,7 @@ impl Peer {
 
     /// Whether what it makes is kept in files of machine code that are loaded for each run.
     pub(super) fn is_ahead_of_time(self) -> bool {
-        matches!(self, Self::WasmAot | Self::NoSpectre | Self::Wasmtime)
+        !self.is_optional()
     }
 }
 
@@ -107,9 +113,15 @@ pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figur
 
 fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
     match peer {
-        Peer::WasmAot | Peer::NoSpectre | Peer::Wasm2c => {
+        Peer::WasmAot | Peer::NoSpectre | Peer::NoSites | Peer::Counting | Peer::Wasm2c => {
             let mut command = Command::new(tools.this());
-            command.arg("wasm-aot").args((peer == Peer::NoSpectre).then_some("--no-spectre")).arg(act);
+            let option = match peer {
+                Peer::NoSpectre => Some("--no-spectre"),
+                Peer::NoSites => Some("--no-sites"),
+                Peer::Counting => Some("--counts"),
+                _ => None,
+            };
+            command.arg("wasm-aot").args(option).arg(act);
             command
         }
         Peer::Wasmtime => {
@@ -159,7 +171,7 @@ fn complaint(stderr: &[u8]) -> String {
 }
 
 /// How many bytes of machine code a compiled file holds: up to the end of the last function, for sections may be filled up to a page.
-pub(super) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
+pub(crate) fn code_size(compiled: &Path) -> Result<u64, CorpusError> {
     let bytes = std::fs::read(compiled).map_err(CorpusError::io(compiled.display().to_string()))?;
     let failed = |said: String| CorpusError::Failed { what: format!("reading {}", compiled.display()), said };
     let elf = goblin::elf::Elf::parse(&bytes).map_err(|error| failed(error.to_string()))?;

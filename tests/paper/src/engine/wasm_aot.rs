@@ -10,7 +10,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wasm_aot::wasi::{self, WasiCtx};
-use wasm_aot::{Config, Engine, Linker, Module, Store};
+use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
 /// What one process measured: nanoseconds and bytes. What it did not do is zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -57,11 +57,32 @@ pub(crate) struct Program {
     arguments: Vec<String>,
 }
 
+/// How our engine makes code.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Making {
+    /// Without what keeps the processor from speculating past bounds checks.
+    #[arg(long)]
+    no_spectre: bool,
+    /// Without places where probes can be switched on.
+    #[arg(long)]
+    no_sites: bool,
+    /// With code that counts.
+    #[arg(long)]
+    counts: bool,
+}
+
+impl Making {
+    fn engine(&self) -> Result<Engine, wasm_aot::Error> {
+        let sites = if self.no_sites { Sites::None } else { Sites::Functions };
+        Engine::new(Config::new().spectre(!self.no_spectre).sites(sites).counts(self.counts))
+    }
+}
+
 /// Does it, and leaves what it took in a file.
-pub(crate) fn act(act: &Act, spectre: bool) -> Result<(), Box<dyn Error>> {
+pub(crate) fn act(act: &Act, making: &Making) -> Result<(), Box<dyn Error>> {
     let before = Resident::forget()?;
     let (path, mut figures) = match act {
-        Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, spectre)?),
+        Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, making)?),
         Act::Run(program) => (&program.figures, run(program)?),
     };
     figures.memory = Resident::now()?.most.saturating_sub(before.at_present);
@@ -69,9 +90,9 @@ pub(crate) fn act(act: &Act, spectre: bool) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn compile(module: &Path, compiled: &Path, spectre: bool) -> Result<Figures, Box<dyn Error>> {
+fn compile(module: &Path, compiled: &Path, making: &Making) -> Result<Figures, Box<dyn Error>> {
     let bytes = std::fs::read(module)?;
-    let engine = Engine::new(Config::new().spectre(spectre))?;
+    let engine = making.engine()?;
     let clock = Clock::start();
     let code = Module::precompile(&engine, bytes)?;
     let figures = clock.stop();
