@@ -14,6 +14,9 @@ global_asm!(
     ".macro callpatch_specimen name",
     ".p2align 12",
     ".skip 57, 0x90",
+    // Seen by all parts that the test is compiled in.
+    ".globl \\name",
+    ".globl \\name\\()_memory",
     "\\name: .byte 0xb8, 1, 0, 0, 0",
     ".byte 0xe8",
     ".long callpatch_two - . - 4",

@@ -14,6 +14,8 @@ use wordpatch::{Access, Batch, CodeAddr, Layout, PatchError, PatchSite, Policy};
 global_asm!(
     ".pushsection .text.shared_page, \"ax\"",
     ".p2align 12",
+    // Seen by all parts that the test is compiled in.
+    ".globl shared_page",
     "shared_page: .skip 62, 0x90",
     ".byte 0xb8, 1, 0, 0, 0, 0xc3",
     ".skip 60, 0x90",

@@ -13,6 +13,8 @@ global_asm!(
     ".pushsection .text.specimen, \"ax\"",
     ".p2align 12",
     ".skip 62, 0x90",
+    // Seen by all parts that the test is compiled in.
+    ".globl specimen",
     "specimen: .byte 0xb8, 1, 0, 0, 0, 0xc3",
     ".p2align 12",
     ".popsection",
