@@ -27,6 +27,8 @@ pub struct Summary {
     pub trampolines: usize,
     /// How many instructions can trap.
     pub traps: usize,
+    /// In how many places something can be switched on while instances run.
+    pub sites: usize,
     /// How many calls have somewhere for exceptions to go.
     pub handlers: usize,
     /// What it imports.
@@ -87,6 +89,7 @@ impl Inspection {
             code_bytes: inner.code.range().len(),
             trampolines: tables.trampolines.len(),
             traps: tables.traps.from(0).count(),
+            sites: self.module.sites(),
             handlers: tables.handlers.len(),
             imports: self
                 .module

@@ -157,4 +157,7 @@ fn modules_without_sites_say_so() {
     let (_, module, _) = setting(Config::new().sites(Sites::None), |_| {});
     let error = module.attach_counts().expect_err("no sites");
     assert!(matches!(&error, Error::Attach(why) if why.contains("without sites")), "{error}");
+    let (_, module, _) = setting(Config::new().reservations(false), |_| {});
+    let error = module.attach_counts().expect_err("no room");
+    assert!(matches!(&error, Error::Attach(why) if why.contains("no room for counters")), "{error}");
 }

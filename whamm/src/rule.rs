@@ -88,24 +88,11 @@ pub fn is_exact(pattern: &str) -> bool {
     !pattern.is_empty() && !pattern.contains(['*', '?', '[', '|'])
 }
 
-pub(crate) fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let cost = (before + usize::from(x != y)).min(row[j] + 1).min(row[j + 1] + 1);
-            before = std::mem::replace(&mut row[j + 1], cost);
-        }
-    }
-    row[b.len()]
-}
-
 /// The names that are spelled most like a pattern.
 pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let plain: String = pattern.chars().filter(|c| !"*?[]|!".contains(*c)).take(64).collect();
     let mut scored: Vec<_> =
-        names.map(|n| (if !plain.is_empty() && n.contains(&plain) { 0 } else { distance(&plain, n) }, n)).collect();
+        names.map(|n| (if !plain.is_empty() && n.contains(&plain) { 0 } else { strsim::levenshtein(&plain, n) }, n)).collect();
     scored.sort();
     scored.dedup();
     let most = plain.len() / 2 + 1;

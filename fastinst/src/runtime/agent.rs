@@ -32,6 +32,8 @@ const LOOKING: u64 = 250;
 const BUSY_FOR: Duration = Duration::from_millis(5);
 /// An entry behind which so many were filled is not filled any more.
 const ABANDONED: u64 = RING_COUNT as u64 / 2;
+/// Rings are drained when they hold so much.
+const NEARLY_HALF: usize = RING_COUNT * 3 / 8;
 /// No tick comes sooner after another.
 const SOONEST: Duration = Duration::from_millis(1);
 /// Nor later, so that requests and new modules are seen.
@@ -143,6 +145,9 @@ pub(crate) struct Agent {
     cpu: Duration,
     written: Instant,
     samples: u64,
+    /// When the rings were drained last, and how long it takes until one of them is nearly half full, by what was in them.
+    drained: Instant,
+    filling: Duration,
     names: Names,
     /// Nanoseconds since 1970.
     began: u64,
@@ -174,6 +179,8 @@ impl Agent {
             cpu: process_time(),
             written: Instant::now(),
             samples: 0,
+            drained: Instant::now(),
+            filling: LATEST,
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
         };
@@ -219,10 +226,7 @@ impl Agent {
     fn run(mut self) {
         let (mut pause, mut taken) = (SOONEST, Taken::default());
         loop {
-            let calls = CALLS.load(Acquire);
-            if !WISHES.is_waiting() {
-                sleep_while_for(&CALLS, calls, pause);
-            }
+            self.sleep(pause);
             for step in wishes::ROUND {
                 match step {
                     Step::Take => taken = WISHES.take(),
@@ -238,6 +242,23 @@ impl Agent {
         }
         guest::agent_leaves(self);
         THREAD.store(0, Release);
+    }
+
+    /// Sleeps until it is time to look, or somebody calls. Meanwhile rings are drained before they are half full: a thread whose ring is full has to wait
+    /// for us to wake up, and looking at the counters of many functions may be due much later.
+    fn sleep(&mut self, pause: Duration) {
+        let calls = CALLS.load(Acquire);
+        let end = Instant::now() + pause;
+        while !WISHES.is_waiting() {
+            let rest = end.saturating_duration_since(Instant::now());
+            sleep_while_for(&CALLS, calls, rest.min(self.filling));
+            if CALLS.load(Acquire) != calls || Instant::now() >= end {
+                break;
+            }
+            let start = Ticks::now();
+            self.drain();
+            SPENT.fetch_add(Ticks::now().since(start).0, Relaxed);
+        }
     }
 
     /// Whether a profile is to be written because of the time.
@@ -316,10 +337,10 @@ impl Agent {
 
     /// Takes all samples. Returns whether some ring was more than a quarter full.
     fn drain(&mut self) -> bool {
-        let mut busy = false;
+        let mut most = 0;
         for block in threads::all() {
             let ended = block.state.load(Acquire) == ENDED;
-            busy |= self.drain_ring(block) > RING_COUNT / 4;
+            most = self.drain_ring(block).max(most);
             let lost = if block.lost.load(Relaxed) > 0 { block.lost.swap(0, Relaxed) } else { 0 };
             if lost > 0 {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
@@ -331,7 +352,10 @@ impl Agent {
                 block.state.store(FREE, Release);
             }
         }
-        busy
+        let since = std::mem::replace(&mut self.drained, Instant::now()).elapsed();
+        let filling = since.mul_f64(NEARLY_HALF as f64 / most.max(1) as f64);
+        self.filling = filling.clamp(SOONEST, LATEST);
+        most > RING_COUNT / 4
     }
 
     fn drain_ring(&mut self, block: &Header) -> usize {

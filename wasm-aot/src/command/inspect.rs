@@ -55,6 +55,7 @@ fn table(inspection: &Inspection) -> String {
         summary.trampolines
     );
     let _ = writeln!(out, "traps       {}", summary.traps);
+    let _ = writeln!(out, "sites       {}", summary.sites);
     let _ = writeln!(out, "handlers    {}", summary.handlers);
     for import in &summary.imports {
         let _ = writeln!(out, "import      {import}");

@@ -24,28 +24,32 @@ pub(crate) fn solve(graph: &Graph, counters: &[u64], departures: &Departures) ->
     for (edge, counter) in counted(graph).into_iter().zip(counters) {
         edges[edge] = Some(*counter);
     }
-    let mut incident = vec![Vec::new(); graph.blocks.len()];
+    let mut blocks: Vec<Unsolved> = vec![Unsolved::default(); graph.blocks.len()];
     for (index, edge) in graph.edges.iter().enumerate() {
-        incident[edge.from as usize].push(index);
-        incident[edge.to as usize].push(index);
+        for block in [edge.from, edge.to] {
+            blocks[block as usize].edges.push(index);
+            if edges[index].is_none() {
+                blocks[block as usize].toggle(index, true);
+            }
+        }
     }
     // What is not counted is a forest: some block has a single such edge, which follows from the others, and so on.
-    let unknown = |edges: &[Option<u64>], block: usize| {
-        let mut unknown = incident[block].iter().filter(|index| edges[**index].is_none());
-        let first = unknown.next().copied();
-        first.filter(|_| unknown.next().is_none())
-    };
-    let mut leaves: Vec<usize> = (1..graph.blocks.len()).filter(|block| unknown(&edges, *block).is_some()).collect();
+    let mut leaves: Vec<usize> = (1..blocks.len()).filter(|block| blocks[*block].unknown == 1).collect();
     while let Some(block) = leaves.pop() {
-        let Some(index) = unknown(&edges, block) else { continue };
-        let surplus = surplus(graph, &incident[block], &edges, block, departures);
+        if blocks[block].unknown != 1 {
+            continue;
+        }
+        let index = blocks[block].sum;
+        let surplus = surplus(graph, &blocks[block].edges, &edges, block, departures);
         let edge = &graph.edges[index];
         // Snapshots of what runs may be off by what is on its way; nothing was executed less than never.
         let value = if edge.from as usize == block { surplus } else { -surplus };
         edges[index] = Some(u64::try_from(value).unwrap_or(0));
-        let other = if edge.from as usize == block { edge.to } else { edge.from };
-        if other != OUTSIDE {
-            leaves.push(other as usize);
+        for end in [edge.from, edge.to] {
+            blocks[end as usize].toggle(index, false);
+            if end != OUTSIDE && blocks[end as usize].unknown == 1 {
+                leaves.push(end as usize);
+            }
         }
     }
     let edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
@@ -54,6 +58,22 @@ pub(crate) fn solve(graph: &Graph, counters: &[u64], departures: &Departures) ->
         blocks[edge.to as usize] += count;
     }
     Flow { blocks, edges, departures: departures.clone() }
+}
+
+/// A block, and which of its edges are not known yet.
+#[derive(Clone, Debug, Default)]
+struct Unsolved {
+    edges: Vec<usize>,
+    unknown: usize,
+    /// Their numbers, exclusive-or: of a single one it is the number.
+    sum: usize,
+}
+
+impl Unsolved {
+    fn toggle(&mut self, edge: usize, is_unknown: bool) {
+        self.sum ^= edge;
+        if is_unknown { self.unknown += 1 } else { self.unknown -= 1 }
+    }
 }
 
 /// What is known to come into a block, less what is known to leave it.
@@ -80,5 +100,56 @@ impl Flow {
     pub(crate) fn executed(&self, graph: &Graph, block: usize, at: u32) -> u64 {
         let left: u64 = self.departures.range(graph.blocks[block].start..at).map(|(_, count)| count).sum();
         self.blocks[block].saturating_sub(left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::graph::{Block, Edge, Way};
+    use super::super::places::counted;
+    use super::*;
+    use arbtest::arbitrary::{Result, Unstructured};
+
+    /// Any graph, and a walk through it: what goes each edge, and what leaves in the middle.
+    fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, Departures)> {
+        let count = u.int_in_range(1..=8u32)?;
+        let blocks = (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
+        let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new() };
+        let edge = |from, to, at, way, depth| Edge { from, to, at, way, depth };
+        graph.edges.push(edge(OUTSIDE, 1, 0, Way::Entry, 0));
+        for from in 1..=count {
+            for case in 0..u.int_in_range(0..=3u32)? {
+                let to = u.int_in_range(1..=count)?;
+                graph.edges.push(edge(from, to, 10 * from, Way::Case(case), u.int_in_range(0..=3)?));
+            }
+            graph.edges.push(edge(from, OUTSIDE, 10 * from, Way::Exit, 0));
+        }
+        let mut gone = vec![0; graph.edges.len()];
+        let mut departures = Departures::new();
+        for _ in 0..u.int_in_range(0..=5u32)? {
+            gone[0] += 1;
+            let mut at = 1;
+            while at != OUTSIDE {
+                let ways: Vec<usize> = (1..graph.edges.len()).filter(|edge| graph.edges[*edge].from == at).collect();
+                if u.is_empty() || u.ratio(1, 20)? {
+                    *departures.entry(10 * at + u.int_in_range(0..=9)?).or_default() += 1;
+                    break;
+                }
+                let way = *u.choose(&ways)?;
+                gone[way] += 1;
+                at = graph.edges[way].to;
+            }
+        }
+        Ok((graph, gone, departures))
+    }
+
+    #[test]
+    fn whatever_way_was_gone_follows_from_the_edges_that_are_counted() {
+        arbtest::arbtest(|u| {
+            let (graph, gone, departures) = walk(u)?;
+            let counters: Vec<u64> = counted(&graph).into_iter().map(|edge| gone[edge]).collect();
+            assert_eq!(solve(&graph, &counters, &departures).edges, gone, "{graph:?}");
+            Ok(())
+        });
     }
 }

@@ -47,24 +47,11 @@ fn names() -> String {
 
 /// The known name that looks like `name`, as a question.
 fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near =
-        known.map(|known| (distance(name, known), known)).min().filter(|(distance, known)| *distance <= 1 + known.len() / 3);
+    let near = known
+        .map(|known| (strsim::levenshtein(name, known), known))
+        .min()
+        .filter(|(distance, known)| *distance <= 1 + known.len() / 3);
     near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"))
-}
-
-/// How many letters have to be changed, added or left out.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, a) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A monitor that was chosen, with its options.

@@ -55,11 +55,16 @@ impl Drop for Context {
 }
 
 impl ModuleInner {
+    /// Whether instances have room for counters. Where addresses are scarce they have not.
+    pub(super) fn has_room_for_counters(&self) -> bool {
+        self.options.sites == Sites::Functions && !self.options.counts && self.options.reservations
+    }
+
     /// How many bytes counters of a version may need that is made while the program runs: no more edges are counted than there are functions and bytes of code.
     fn room_for_counters(&self) -> usize {
         let of = |body: &std::ops::Range<u32>| 1 + (body.end - body.start) as usize;
         match self.options.sites {
-            Sites::Functions if !self.options.counts => 8 * self.info.bodies.iter().map(of).sum::<usize>(),
+            Sites::Functions if self.has_room_for_counters() => 8 * self.info.bodies.iter().map(of).sum::<usize>(),
             _ => 0,
         }
     }

@@ -110,6 +110,10 @@ impl ModuleInner {
         if self.options.sites == Sites::None {
             return Err(Error::Attach("the module was compiled without sites, so that nothing can be attached".into()));
         }
+        if !self.has_room_for_counters() {
+            let why = "the module was compiled without reservations, so that its instances have no room for counters";
+            return Err(Error::Attach(why.into()));
+        }
         let target = Target::native(Options { counts: true, ..self.options })?;
         let compilation = compile::compile(&self.bytes, &target)?;
         debug_assert_eq!(Layout::new(&self.info, 0).counter(0), self.layout.counter(0));

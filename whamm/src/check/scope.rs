@@ -178,7 +178,7 @@ impl Checker<'_> {
         // Short names are near to everything.
         let near: Vec<&str> = crate::rule::nearest(name, names.iter().map(String::as_str))
             .into_iter()
-            .filter(|n| crate::rule::distance(name, n) * 3 <= name.len().max(n.len()))
+            .filter(|n| strsim::levenshtein(name, n) * 3 <= name.len().max(n.len()))
             .collect();
         let help = match near.first() {
             Some(near) => format!("did you mean `{near}`?"),
