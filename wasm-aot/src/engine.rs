@@ -53,6 +53,13 @@ impl Config {
         self
     }
 
+    /// Whether code that counts also counts which functions calls through tables and references go to. Where they go to another one each time, that takes its
+    /// time.
+    pub fn call_targets(&mut self, on: bool) -> &mut Self {
+        self.options.targets = on;
+        self
+    }
+
     /// Whether memories with 32-bit addresses reserve all of their address space, so that no access is checked. Where the process
     /// may not reserve that much, [`Engine::new`] turns it off.
     pub fn reservations(&mut self, on: bool) -> &mut Self {

@@ -8,7 +8,7 @@ use wasm_aot::{Caller, Config, Engine, Extern, Instance, Linker, Module, Store, 
 
 fn engine(counts: bool, optimize: wasm_aot::Optimize) -> Engine {
     let mut config = Config::new();
-    config.counts(counts).optimize(optimize);
+    config.counts(counts).call_targets(counts).optimize(optimize);
     Engine::new(&config).expect("an engine")
 }
 

@@ -117,14 +117,15 @@ enum Spec {
 
 impl Making {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.engine_that_counts(false)
+        self.engine_that_counts(false, false)
     }
 
     /// An engine whose code may count.
-    pub(crate) fn engine_that_counts(&self, counts: bool) -> Result<Engine, Failure> {
+    pub(crate) fn engine_that_counts(&self, counts: bool, call_targets: bool) -> Result<Engine, Failure> {
         let mut config = Config::new();
         config
             .counts(counts)
+            .call_targets(call_targets)
             .sites(match self.sites {
                 Where::None => Sites::None,
                 Where::Functions => Sites::Functions,

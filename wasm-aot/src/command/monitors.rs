@@ -120,6 +120,11 @@ impl Monitoring {
 }
 
 impl Observation {
+    /// Whether it has to be counted where calls go.
+    pub(crate) fn call_targets(&self) -> bool {
+        self.choices.iter().any(wasm_aot::monitor::Choice::wants_call_targets)
+    }
+
     /// Whether counts are needed.
     pub(crate) fn counts(&self) -> bool {
         !self.choices.is_empty()

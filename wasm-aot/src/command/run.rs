@@ -58,7 +58,7 @@ impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::signal::watch();
         let observation = self.monitoring.begin()?;
-        let engine = self.making.engine_that_counts(observation.counts())?;
+        let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
         let module = self.load(&engine, &self.module)?;
         let interruption = Interruption::new().map_err(Failure::new)?;
         let mut store = Store::new(&engine, self.world(interruption.clone())?);

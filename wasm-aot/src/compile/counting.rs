@@ -27,10 +27,10 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// Chooses counters for all functions.
-    pub(super) fn of(bodies: &[Body<'_>]) -> Result<Self, CompileError> {
+    pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
         let each = |body: &Body<'_>| {
             let graph = Graph::of(&body.body).unwrap_or_default();
-            (Places::of(&graph), graph.calls)
+            (Places::of(&graph), if targets { graph.calls } else { Vec::new() })
         };
         let (functions, calls): (Vec<Places>, Vec<Vec<u32>>) = bodies.par_iter().map(each).unzip();
         let first = sums(functions.iter().map(|places| places.len() as usize))?;

@@ -66,7 +66,7 @@ pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, Comp
 fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
-    let counting = if target.options.counts { Counting::of(&bodies)? } else { Counting::default() };
+    let counting = if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
     let layout = Layout::new(&info, counting.len() + 2 * counting.calls());
     let functions = bodies
         .into_par_iter()

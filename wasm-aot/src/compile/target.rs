@@ -52,6 +52,8 @@ pub struct Options {
     pub sites: Sites,
     /// Whether the code counts how often everything is executed.
     pub counts: bool,
+    /// Whether it also counts which functions calls through tables and references go to.
+    pub targets: bool,
     /// Which modules are valid.
     pub(crate) features: Features,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             reservations: true,
             sites: Sites::default(),
             counts: false,
+            targets: false,
             features: Features::default(),
         }
     }

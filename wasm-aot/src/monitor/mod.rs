@@ -22,6 +22,8 @@ pub struct Kind {
     pub about: &'static str,
     /// The options that it has beside `function=GLOB` and `top=N`.
     pub options: &'static [(&'static str, &'static str)],
+    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    pub call_targets: bool,
     report: fn(&Choice, &Counts) -> Report,
 }
 
@@ -31,52 +33,72 @@ pub const KINDS: &[Kind] = &[
         name: "blocks",
         about: "how often each basic block was executed",
         options: &[("zero", "also those that never were")],
+        call_targets: false,
         report: counted::blocks,
     },
     Kind {
         name: "branches",
         about: "how often each way of each branch was gone",
         options: &[("zero", "also those that were never reached")],
+        call_targets: false,
         report: counted::branches,
     },
     Kind {
         name: "calls",
         about: "who called whom, from where, how often; also through tables and references",
         options: &[("graph", "one row for each pair of functions")],
+        call_targets: true,
         report: counted::calls,
     },
     Kind {
         name: "control-flow",
         about: "how often each edge of each function's graph was gone",
         options: &[],
+        call_targets: false,
         report: counted::edges,
     },
     Kind {
         name: "coverage",
         about: "which instructions and blocks of each function were executed",
         options: &[("missed", "where what was not executed begins and ends")],
+        call_targets: false,
         report: counted::coverage,
     },
-    Kind { name: "globals", about: "how often each global was read and written", options: &[], report: counted::globals },
+    Kind {
+        name: "globals",
+        about: "how often each global was read and written",
+        options: &[],
+        call_targets: false,
+        report: counted::globals,
+    },
     Kind {
         name: "hotness",
         about: "how often each instruction was executed",
         options: &[("code", "in the order of the code, with those that never were")],
+        call_targets: false,
         report: counted::hotness,
     },
     Kind {
         name: "icount",
         about: "how many instructions each function has and has executed",
         options: &[],
+        call_targets: false,
         report: counted::icount,
     },
     Kind {
         name: "loops",
         about: "how often each loop was entered and repeated",
         options: &[("zero", "also those that were never reached")],
+        call_targets: false,
         report: counted::loops,
     },
-    Kind { name: "opcodes", about: "how often each kind of instruction was executed", options: &[], report: counted::opcodes },
+    Kind {
+        name: "opcodes",
+        about: "how often each kind of instruction was executed",
+        options: &[],
+        call_targets: false,
+        report: counted::opcodes,
+    },
 ];
 
 impl Choice {

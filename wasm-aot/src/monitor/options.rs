@@ -108,6 +108,11 @@ impl Choice {
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
     }
 
+    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    pub fn wants_call_targets(&self) -> bool {
+        self.kind.call_targets
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.kind.name

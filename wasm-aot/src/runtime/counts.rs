@@ -267,6 +267,9 @@ impl<'a> FunctionCounts<'a> {
                 _ => {
                     let Ok(number) = self.graph.calls.binary_search(&(instruction.offset + start)) else { continue };
                     let went = self.targets.of(self.first_call + number as u32);
+                    if !self.targets.are_told() {
+                        made.push(place("indirect", "(not told)".into(), instruction.count));
+                    }
                     made.extend(went.into_iter().map(|(callee, count)| place("indirect", callee, count)));
                 }
             }

@@ -29,6 +29,8 @@ enum Callee {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
     counts: HashMap<(u32, Callee), u64>,
+    /// Whether code counts them.
+    are_told: bool,
     /// The modules of all functions, which are not to go before they are named.
     modules: HashMap<usize, Arc<ModuleInner>>,
 }
@@ -51,6 +53,11 @@ impl Targets {
             let [function, count] = words.of(base, layout, place).map(|word| word.load(Relaxed));
             self.add(place, function, count);
         }
+    }
+
+    /// Whether it was counted where calls go.
+    pub(crate) fn are_told(&self) -> bool {
+        self.are_told
     }
 
     /// Where calls went from a place: names, and how often.
@@ -122,7 +129,7 @@ impl Counters {
     /// Where all calls went.
     pub(crate) fn targets(&self, module: &ModuleInner) -> Targets {
         let known = self.known();
-        let mut targets = known.targets.clone();
+        let mut targets = Targets { are_told: module.words().places > 0, ..known.targets.clone() };
         known.live.iter().for_each(|base| targets.add_words(*base, &module.layout, module.words()));
         targets
     }

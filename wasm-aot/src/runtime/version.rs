@@ -114,7 +114,7 @@ impl ModuleInner {
             let why = "the module was compiled without reservations, so that its instances have no room for counters";
             return Err(Error::Attach(why.into()));
         }
-        let target = Target::native(Options { counts: true, ..self.options })?;
+        let target = Target::native(Options { counts: true, targets: false, ..self.options })?;
         let compilation = compile::compile(&self.bytes, &target)?;
         debug_assert_eq!(Layout::new(&self.info, 0).counter(0), self.layout.counter(0));
         let code = Code::near(&self.code, compilation.text)?;
