@@ -354,7 +354,8 @@ impl Agent {
         }
         let since = std::mem::replace(&mut self.drained, Instant::now()).elapsed();
         let filling = since.mul_f64(NEARLY_HALF as f64 / most.max(1) as f64);
-        self.filling = filling.clamp(SOONEST, LATEST);
+        // Threads pause: what was not there now may be there next time.
+        self.filling = filling.min(self.filling.mul_f32(1.25)).clamp(SOONEST, LATEST);
         most > RING_COUNT / 4
     }
 
