@@ -10,16 +10,19 @@ pub(crate) type Key = (u32, Way);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     counters: HashMap<Key, u32>,
+    /// The edges, by the numbers of their counters.
+    edges: Vec<usize>,
 }
 
 impl Places {
     /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the order of edges.
     pub(crate) fn of(graph: &Graph) -> Self {
-        let counters = counted(graph).into_iter().enumerate().map(|(number, edge)| {
-            let edge = &graph.edges[edge];
+        let edges = counted(graph);
+        let counters = edges.iter().enumerate().map(|(number, edge)| {
+            let edge = &graph.edges[*edge];
             ((edge.at, edge.way), number as u32)
         });
-        Self { counters: counters.collect() }
+        Self { counters: counters.collect(), edges }
     }
 
     /// The counter of an edge, if it is counted.
@@ -29,12 +32,17 @@ impl Places {
 
     /// How many counters there are.
     pub(crate) fn len(&self) -> u32 {
-        self.counters.len() as u32
+        self.edges.len() as u32
+    }
+
+    /// The edges that are counted, in the order of their counters.
+    pub(super) fn edges(&self) -> &[usize] {
+        &self.edges
     }
 }
 
 /// The counted edges, in order.
-pub(super) fn counted(graph: &Graph) -> Vec<usize> {
+fn counted(graph: &Graph) -> Vec<usize> {
     let mut order: Vec<usize> = (0..graph.edges.len()).collect();
     order.sort_by_key(|index| (std::cmp::Reverse(worth(graph, *index)), *index));
     let mut sets = Sets((0..graph.blocks.len() as u32).collect());

@@ -1,7 +1,7 @@
 //! From the counters of some edges, and what has left in the middle, to how often each block and each edge was gone.
 
 use super::graph::{Graph, OUTSIDE};
-use super::places::counted;
+use super::places::Places;
 use std::collections::BTreeMap;
 
 /// How many frames were taken away while they were at an instruction.
@@ -18,11 +18,11 @@ pub(crate) struct Flow {
     departures: Departures,
 }
 
-/// Derives everything from the counters, which are in the order of the counted edges.
-pub(crate) fn solve(graph: &Graph, counters: &[u64], departures: &Departures) -> Flow {
+/// Derives everything from the counters of the edges that are counted.
+pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Departures) -> Flow {
     let mut edges: Vec<Option<u64>> = vec![None; graph.edges.len()];
-    for (edge, counter) in counted(graph).into_iter().zip(counters) {
-        edges[edge] = Some(*counter);
+    for (edge, counter) in places.edges().iter().zip(counters) {
+        edges[*edge] = Some(*counter);
     }
     let mut blocks: Vec<Unsolved> = vec![Unsolved::default(); graph.blocks.len()];
     for (index, edge) in graph.edges.iter().enumerate() {
@@ -106,7 +106,6 @@ impl Flow {
 #[cfg(test)]
 mod tests {
     use super::super::graph::{Block, Edge, Way};
-    use super::super::places::counted;
     use super::*;
     use arbtest::arbitrary::{Result, Unstructured};
 
@@ -147,8 +146,9 @@ mod tests {
     fn whatever_way_was_gone_follows_from_the_edges_that_are_counted() {
         arbtest::arbtest(|u| {
             let (graph, gone, departures) = walk(u)?;
-            let counters: Vec<u64> = counted(&graph).into_iter().map(|edge| gone[edge]).collect();
-            assert_eq!(solve(&graph, &counters, &departures).edges, gone, "{graph:?}");
+            let places = Places::of(&graph);
+            let counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
+            assert_eq!(solve(&graph, &places, &counters, &departures).edges, gone, "{graph:?}");
             Ok(())
         });
     }

@@ -61,10 +61,11 @@ impl ModuleInner {
     }
 
     /// How many bytes counters of a version may need that is made while the program runs: no more edges are counted than there are functions and bytes of code.
-    fn room_for_counters(&self) -> usize {
-        let of = |body: &std::ops::Range<u32>| 1 + (body.end - body.start) as usize;
-        match self.options.sites {
-            Sites::Functions if self.has_room_for_counters() => 8 * self.info.bodies.iter().map(of).sum::<usize>(),
+    pub(super) fn room_for_counters(&self) -> usize {
+        match (self.info.bodies.first(), self.info.bodies.last()) {
+            (Some(first), Some(last)) if self.has_room_for_counters() => {
+                8 * (self.info.bodies.len() + (last.end - first.start) as usize)
+            }
             _ => 0,
         }
     }

@@ -143,9 +143,10 @@ impl Counts {
         let none = flow::Departures::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
-            let (own, others) = rest.split_at(flow::Places::of(&graph).len() as usize);
+            let places = flow::Places::of(&graph);
+            let (own, others) = rest.split_at(places.len() as usize);
             rest = others;
-            let flow = flow::solve(&graph, own, departures.get(&defined).unwrap_or(&none));
+            let flow = flow::solve(&graph, &places, own, departures.get(&defined).unwrap_or(&none));
             (graph, flow)
         });
         let functions: Vec<(Graph, Flow)> = functions.collect();
@@ -219,6 +220,11 @@ impl Counts {
     }
 }
 
+/// How often one of an instruction's ways was gone.
+fn count_of(ways: Option<&Vec<(Way, u64)>>, way: Way) -> u64 {
+    ways.into_iter().flatten().find(|(other, _)| *other == way).map_or(0, |(_, count)| *count)
+}
+
 impl std::fmt::Debug for FunctionCounts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FunctionCounts").field("index", &self.index).finish_non_exhaustive()
@@ -238,7 +244,8 @@ impl<'a> FunctionCounts<'a> {
 
     /// How often it was called.
     pub fn calls(&self) -> u64 {
-        self.edge(0, Way::Entry)
+        // The way into a function is its graph's first edge.
+        self.flow.edges.first().copied().unwrap_or_default()
     }
 
     /// Its name as people read it, or its number.
@@ -279,12 +286,12 @@ impl<'a> FunctionCounts<'a> {
 
     /// Every loop, in order.
     pub fn loops(&self) -> Vec<LoopCount> {
-        let start = self.range().start;
+        let (start, gone) = (self.range().start, self.ways());
         let each = |instruction: InstructionCount<'_>| {
             matches!(instruction.operator, Operator::Loop { .. }).then(|| LoopCount {
                 offset: instruction.offset,
                 iterations: instruction.count,
-                entries: self.edge(instruction.offset + start, Way::Next),
+                entries: count_of(gone.get(&(instruction.offset + start)), Way::Next),
             })
         };
         self.instructions().into_iter().filter_map(each).collect()
@@ -307,9 +314,13 @@ impl<'a> FunctionCounts<'a> {
         self.module.info.bodies[(self.index - self.module.info.imported.functions) as usize].clone()
     }
 
-    fn edge(&self, at: u32, way: Way) -> u64 {
-        let edges = self.graph.edges.iter().zip(&self.flow.edges);
-        edges.filter(|(edge, _)| edge.at == at && edge.way == way).map(|(_, count)| count).sum()
+    /// How often each way of each instruction that leaves its block was gone; a table's in their order.
+    fn ways(&self) -> HashMap<u32, Vec<(Way, u64)>> {
+        let mut ways: HashMap<u32, Vec<(Way, u64)>> = HashMap::new();
+        for (edge, count) in self.graph.edges.iter().zip(&self.flow.edges) {
+            ways.entry(edge.at).or_default().push((edge.way, *count));
+        }
+        ways
     }
 
     /// Every instruction, in order; what can never be reached has the count 0.
@@ -346,24 +357,25 @@ impl<'a> FunctionCounts<'a> {
 
     /// Every branch that has a choice, in order.
     pub fn branches(&self) -> Vec<BranchCount<'a>> {
-        let start = self.range().start;
+        let (start, gone) = (self.range().start, self.ways());
         let ways = |instruction: &InstructionCount<'a>| {
-            let at = instruction.offset + start;
+            let gone = gone.get(&(instruction.offset + start));
             Some(match &instruction.operator {
-                Operator::BrTable { targets } if Ways::of(targets) == Ways::ByEntry => {
-                    (0..=targets.len()).map(|entry| self.edge(at, Way::Case(entry))).collect()
-                }
-                Operator::BrTable { .. } => {
-                    let edges = self.graph.edges.iter().zip(&self.flow.edges);
-                    edges.filter(|(edge, _)| edge.at == at).map(|(_, count)| *count).collect()
+                Operator::BrTable { targets } => {
+                    let mut ways: Vec<u64> = gone.into_iter().flatten().map(|(_, count)| *count).collect();
+                    if Ways::of(targets) == Ways::ByEntry {
+                        // One that is never reached has none.
+                        ways.resize(targets.len() as usize + 1, 0);
+                    }
+                    ways
                 }
                 // A condition's label is its other side: it goes on behind itself where it is true.
-                Operator::If { .. } => vec![self.edge(at, Way::Taken), self.edge(at, Way::Next)],
+                Operator::If { .. } => [Way::Taken, Way::Next].map(|way| count_of(gone, way)).into(),
                 Operator::BrIf { .. }
                 | Operator::BrOnNull { .. }
                 | Operator::BrOnNonNull { .. }
                 | Operator::BrOnCast { .. }
-                | Operator::BrOnCastFail { .. } => vec![self.edge(at, Way::Next), self.edge(at, Way::Taken)],
+                | Operator::BrOnCastFail { .. } => [Way::Next, Way::Taken].map(|way| count_of(gone, way)).into(),
                 _ => return None,
             })
         };

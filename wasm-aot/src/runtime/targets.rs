@@ -9,26 +9,30 @@
 #![allow(unsafe_code)]
 
 use super::context::Counters;
-use super::function::HostFunction;
 use super::instance::InstanceData;
 use super::module::ModuleInner;
 use crate::vm::{self, HOST_MAGIC, Layout};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A function, whichever instance it was called in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Callee {
     Host,
     /// Of the module with that address, its index there.
     Wasm(usize, u32),
 }
 
+impl Callee {
+    /// None comes after it.
+    const LAST: Self = Self::Wasm(usize::MAX, u32::MAX);
+}
+
 /// How often each place went where.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Targets {
-    counts: HashMap<(u32, Callee), u64>,
+    counts: BTreeMap<(u32, Callee), u64>,
     /// Whether code counts them.
     are_told: bool,
     /// The modules of all functions, which are not to go before they are named.
@@ -62,7 +66,7 @@ impl Targets {
 
     /// Where calls went from a place: names, and how often.
     pub(crate) fn of(&self, place: u32) -> Vec<(String, u64)> {
-        let here = self.counts.iter().filter(|((at, _), _)| *at == place);
+        let here = self.counts.range((place, Callee::Host)..=(place, Callee::LAST));
         let mut named: Vec<(String, u64)> = here.map(|((_, callee), count)| (self.name(*callee), *count)).collect();
         named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         named
@@ -100,7 +104,6 @@ fn resolve(reference: *const vm::FuncRef) -> (Callee, Option<Arc<ModuleInner>>) 
     // SAFETY: (1) machine code has called through the reference, which lives as long as its store; (2) every vmctx begins with a word that says what it is.
     let (vmctx, magic) = unsafe { ((*reference).vmctx, *(*reference).vmctx.cast::<u64>()) };
     if magic == HOST_MAGIC {
-        let _: *const HostFunction = vmctx.cast();
         return (Callee::Host, None);
     }
     // SAFETY: (1) the vmctx is an instance's, which it leads to, and which lives.

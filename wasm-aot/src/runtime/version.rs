@@ -19,7 +19,6 @@ use super::module::{Module, ModuleInner};
 use super::targets::Words;
 use crate::compile::{self, OFF, ON, Options, Sites, Target};
 use crate::error::Error;
-use crate::vm::Layout;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Release};
 use wordpatch::Barrier;
 
@@ -116,7 +115,9 @@ impl ModuleInner {
         }
         let target = Target::native(Options { counts: true, targets: false, ..self.options })?;
         let compilation = compile::compile(&self.bytes, &target)?;
-        debug_assert_eq!(Layout::new(&self.info, 0).counter(0), self.layout.counter(0));
+        if 8 * compilation.counters as usize > self.room_for_counters() {
+            return Err(Error::Attach("instances have no room for so many counters".into()));
+        }
         let code = Code::near(&self.code, compilation.text)?;
         let ours = self.code.writable()?;
         let theirs = code.writable()?;
