@@ -159,7 +159,7 @@ impl Series {
     }
 
     fn ratio(&self, peer: Peer, figure: Figure, is_compiling: bool) -> Option<Ratio> {
-        let blocks = |peer| blocks(self.values(peer, figure, is_compiling));
+        let blocks = |peer| Blocks::of(self.values(peer, figure, is_compiling));
         Ratio::of(&blocks(peer), &blocks(Peer::Wasmtime), 0.0).map(|ratio| thousandths(&ratio))
     }
 
@@ -208,21 +208,12 @@ pub(crate) fn exactly([value, baseline]: [u64; 2]) -> Ratio {
     Ratio { value, baseline, median, lo: median, hi: median, pairs: 1 }
 }
 
-pub(crate) fn blocks(values: impl IntoIterator<Item = u64>) -> Blocks {
-    let mut blocks = Blocks::default();
-    for value in values {
-        blocks.push(value);
-        blocks.close();
-    }
-    blocks
-}
-
 /// What the programs are.
 fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     let mut text = String::from("The programs, with bytes of WebAssembly code and the seconds that wasmtime runs them:");
     for series in all {
         let code = peer::module_size(&series.subject.module)? / 1000;
-        let run = blocks(series.values(Peer::Wasmtime, |run| run.cpu, false)).median(0.0) / 1e9;
+        let run = Blocks::of(series.values(Peer::Wasmtime, |run| run.cpu, false)).median(0.0) / 1e9;
         text += &format!(" {} ({}, {code} kB, {run:.2} s)", series.subject.name, series.kind.name());
     }
     report.notes.push(text + ".");
@@ -232,16 +223,9 @@ fn describe(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
 /// Over all programs.
 fn summary(all: &[Series], report: &mut Report) -> Result<(), CorpusError> {
     for (row, peer, figure, is_compiling, unit) in RATIOS {
-        let able: Vec<&Series> = all.iter().filter(|series| !series.values(peer, figure, is_compiling).is_empty()).collect();
-        let of = |peer| able.iter().map(|series| series.values(peer, figure, is_compiling)).collect::<Vec<_>>();
-        let (ours, theirs) = (of(peer), of(Peer::Wasmtime));
-        let rounds = ours.iter().chain(&theirs).map(Vec::len).min().unwrap_or(0);
-        // A round's geometric mean, in millionths, beside one.
-        let mean = |round: usize| {
-            let logs = ours.iter().zip(&theirs).map(|(ours, theirs)| (ours[round] as f64 / theirs[round] as f64).ln());
-            ((logs.sum::<f64>() / able.len() as f64).exp() * 1e6) as u64
-        };
-        if let Some(ratio) = Ratio::of(&blocks((0..rounds).map(mean)), &blocks((0..rounds).map(|_| 1_000_000)), 0.0) {
+        let values = |series: &Series| [peer, Peer::Wasmtime].map(|peer| series.values(peer, figure, is_compiling));
+        let able: Vec<[Vec<u64>; 2]> = all.iter().map(values).filter(|[ours, _]| !ours.is_empty()).collect();
+        if let Some(ratio) = Ratio::geometric(&able) {
             report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
         }
         let each = all.iter().filter_map(|series| Some((series, series.ratio(peer, figure, is_compiling)?)));

@@ -14,6 +14,16 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
+    /// A block for each value.
+    pub(crate) fn of(values: impl IntoIterator<Item = u64>) -> Self {
+        let mut blocks = Self::default();
+        for value in values {
+            blocks.push(value);
+            blocks.close();
+        }
+        blocks
+    }
+
     pub(crate) fn push(&mut self, sample: u64) {
         self.open.push(sample);
     }
@@ -67,6 +77,22 @@ impl Ratio {
             pairs: pairs.len() as u64,
         })
     }
+
+    /// The geometric mean of each round over several subjects, in millionths, beside one: of each its values and its baseline's, round by round.
+    pub(crate) fn geometric<V: AsRef<[u64]>>(subjects: &[[V; 2]]) -> Option<Self> {
+        let rounds = subjects.iter().flatten().map(|values| values.as_ref().len()).min()?;
+        let (mut means, mut ones) = (Blocks::default(), Blocks::default());
+        for round in 0..rounds {
+            let logs = subjects
+                .iter()
+                .map(|[subject, baseline]| (subject.as_ref()[round] as f64 / baseline.as_ref()[round] as f64).ln());
+            means.push(((logs.sum::<f64>() / subjects.len() as f64).exp() * 1e6) as u64);
+            ones.push(1_000_000);
+            means.close();
+            ones.close();
+        }
+        Self::of(&means, &ones, 0.0)
+    }
 }
 
 #[cfg(test)]
@@ -80,6 +106,13 @@ mod tests {
         blocks.push(1_000_000);
         blocks.close();
         assert_eq!(blocks.median(26.0), 74.0);
+    }
+
+    #[test]
+    fn a_geometric_mean_is_that_of_each_round() {
+        let mean = Ratio::geometric(&[[vec![200, 100], vec![100, 100]], [vec![800, 900, 1], vec![100, 100]]]).unwrap();
+        assert_eq!((mean.value, mean.pairs), (3_500_000.0, 2));
+        assert!(Ratio::geometric::<Vec<u64>>(&[]).is_none());
     }
 
     #[test]

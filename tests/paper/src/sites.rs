@@ -10,9 +10,9 @@
 use crate::corpus::{Corpus, CorpusError};
 use crate::engine::peer::{self, Peer, Subject};
 use crate::engine::tools::Tools;
-use crate::engine::{Figures, blocks, exactly, program, thousandths};
+use crate::engine::{Figures, exactly, program, thousandths};
 use crate::report::{Report, Row};
-use crate::sample::Ratio;
+use crate::sample::{Blocks, Ratio};
 use crate::selection::Selection;
 use std::error::Error;
 
@@ -68,7 +68,7 @@ impl Series {
     }
 
     fn ratio(rounds: &[Vec<Figures>; 3], peer: usize) -> Option<Ratio> {
-        let of = |peer: usize| blocks(rounds[peer].iter().map(|figures| figures.cpu));
+        let of = |peer: usize| Blocks::of(rounds[peer].iter().map(|figures| figures.cpu));
         Ratio::of(&of(peer), &of(0), 0.0).map(|ratio| thousandths(&ratio))
     }
 
@@ -88,12 +88,9 @@ impl Series {
 
 /// Over all programs: the geometric mean of each round, and the program whose median is worst.
 fn summary(all: &[Series], row: &str, peer: usize, report: &mut Report) {
-    let rounds = all.iter().map(|series| series.run[peer].len()).min().unwrap_or(0);
-    let mean = |round: usize| {
-        let logs = all.iter().map(|series| (series.run[peer][round].cpu as f64 / series.run[0][round].cpu as f64).ln());
-        ((logs.sum::<f64>() / all.len() as f64).exp() * 1e6) as u64
-    };
-    if let Some(ratio) = Ratio::of(&blocks((0..rounds).map(mean)), &blocks((0..rounds).map(|_| 1_000_000)), 0.0) {
+    let cpu = |figures: &Vec<Figures>| figures.iter().map(|figures| figures.cpu).collect::<Vec<u64>>();
+    let pairs: Vec<_> = all.iter().map(|series| [cpu(&series.run[peer]), cpu(&series.run[0])]).collect();
+    if let Some(ratio) = Ratio::geometric(&pairs) {
         report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
     }
     let each = all.iter().filter_map(|series| Some((series, Series::ratio(&series.run, peer)?)));

@@ -206,33 +206,17 @@ fn rows_of(name: &str, series: &Series, report: &mut Report) {
     plain("memory", (resident(Run::Profiled) - resident(Run::Floor)) / 1e6, "MB");
 }
 
-fn blocks(values: &[u64]) -> Blocks {
-    let mut blocks = Blocks::default();
-    for &value in values {
-        blocks.push(value);
-        blocks.close();
-    }
-    blocks
-}
-
 fn ratio(series: &Series, subject: Run, baseline: Run) -> Option<Ratio> {
-    Ratio::of(&blocks(series.cpu.get(&subject)?), &blocks(series.cpu.get(&baseline)?), 0.0)
+    let of = |run: Run| Some(Blocks::of(series.cpu.get(&run)?.iter().copied()));
+    Ratio::of(&of(subject)?, &of(baseline)?, 0.0)
 }
 
 /// Over all programs.
 fn summary(programs: &[&'static Program], all: &[Series], report: &mut Report) {
     for (row, subject, baseline) in RATIOS {
-        let rounds = all.iter().filter_map(|series| series.cpu.get(&subject).map(Vec::len)).min().unwrap_or(0);
-        // A round's geometric mean, in millionths, beside one.
-        let (mut means, mut ones) = (Blocks::default(), Blocks::default());
-        for round in 0..rounds {
-            let logs = all.iter().map(|series| (series.cpu[&subject][round] as f64 / series.cpu[&baseline][round] as f64).ln());
-            means.push(((logs.sum::<f64>() / all.len() as f64).exp() * 1e6) as u64);
-            ones.push(1_000_000);
-            means.close();
-            ones.close();
-        }
-        if let Some(ratio) = Ratio::of(&means, &ones, 0.0) {
+        let pairs: Vec<_> =
+            all.iter().filter_map(|series| Some([series.cpu.get(&subject)?, series.cpu.get(&baseline)?])).collect();
+        if let Some(ratio) = Ratio::geometric(&pairs) {
             report.rows.push(Row::compared(format!("geomean/{row}"), "ppm", &ratio));
         }
         let each = programs.iter().zip(all).filter_map(|(program, series)| Some((program, ratio(series, subject, baseline)?)));

@@ -5,10 +5,10 @@
 
 use super::peer::{Peer, Subject};
 use super::tools::Tools;
-use super::{Series, blocks, large, program};
+use super::{Series, large, program};
 use crate::corpus::{Corpus, CorpusError, child};
 use crate::report::{Report, Row};
-use crate::sample::Ratio;
+use crate::sample::{Blocks, Ratio};
 use std::process::Command;
 
 const ROWS: [&str; 5] = ["start", "start_cpu", "memory", "compile", "compile_wall"];
@@ -49,7 +49,7 @@ const PEERS: [Peer; 2] = [Peer::Wasmtime, Peer::WasmAot];
 
 /// By how much a process grows that compiles.
 fn compiling_memory(series: &Series, report: &mut Report) {
-    let memory = |peer| blocks(series.compiled.get(&peer).into_iter().flatten().map(|made| made.memory));
+    let memory = |peer| Blocks::of(series.compiled.get(&peer).into_iter().flatten().map(|made| made.memory));
     if let Some(ratio) = Ratio::of(&memory(Peer::WasmAot), &memory(Peer::Wasmtime), 0.0) {
         report.rows.push(Row::compared(format!("{}/compile_memory", series.subject.name), "kB", &super::thousandths(&ratio)));
     }
@@ -78,7 +78,7 @@ fn process(tools: &Tools, series: &Series, rounds: usize, report: &mut Report) -
     }
     for (row, values) in [("process", wall), ("process_cpu", cpu)] {
         let row = format!("{}/{row}", series.subject.name);
-        report.rows.push(Row::plain(row, blocks(values).median(0.0) / 1e3, "us", rounds as u64));
+        report.rows.push(Row::plain(row, Blocks::of(values).median(0.0) / 1e3, "us", rounds as u64));
     }
     Ok(())
 }

@@ -4,9 +4,9 @@ use super::monitor::Monitor;
 use super::variant::{Length, Target};
 use super::{ENGINES, Series};
 use crate::engine::peer::Peer;
-use crate::engine::{blocks, exactly, thousandths};
+use crate::engine::{exactly, thousandths};
 use crate::report::{Report, Row};
-use crate::sample::Ratio;
+use crate::sample::{Blocks, Ratio};
 
 /// What is measured, and what it is compared with, round by round.
 type Rounds = [Vec<u64>; 2];
@@ -35,7 +35,8 @@ pub(super) fn rows(all: &[Series], report: &mut Report) {
                 worst = Some((series, ratio));
             }
         }
-        if let Some(mean) = mean(&able) {
+        let values: Vec<Rounds> = able.into_iter().map(|(_, values)| values).collect();
+        if let Some(mean) = Ratio::geometric(&values) {
             report.rows.push(Row::compared(format!("geomean/{}", kind.name), "ppm", &mean));
         }
         if let Some((series, ratio)) = worst {
@@ -46,7 +47,7 @@ pub(super) fn rows(all: &[Series], report: &mut Report) {
     for series in all {
         for variant in series.variants.iter().filter(|variant| !variant.made.is_empty()) {
             let name = format!("{}/{}/{}/instrument", series.plain.name, variant.monitor.name(), variant.target.name());
-            let spent = blocks(variant.made.iter().copied()).median(0.0) / 1e3;
+            let spent = Blocks::of(variant.made.iter().copied()).median(0.0) / 1e3;
             report.rows.push(Row::plain(name, spent, "us", variant.made.len() as u64));
         }
     }
@@ -57,18 +58,9 @@ pub(super) fn rows(all: &[Series], report: &mut Report) {
 fn ratio(kind: &Kind, [with, without]: &Rounds) -> Option<Ratio> {
     match (kind.exact, &with[..], &without[..]) {
         (true, [with, ..], [without, ..]) => Some(exactly([*with, *without])),
-        _ => Ratio::of(&blocks(with.iter().copied()), &blocks(without.iter().copied()), 0.0).map(|ratio| thousandths(&ratio)),
+        _ => Ratio::of(&Blocks::of(with.iter().copied()), &Blocks::of(without.iter().copied()), 0.0)
+            .map(|ratio| thousandths(&ratio)),
     }
-}
-
-/// The geometric mean of each round, in millionths, beside one.
-fn mean(able: &[(&Series, Rounds)]) -> Option<Ratio> {
-    let rounds = able.iter().map(|(_, [with, without])| with.len().min(without.len())).min()?;
-    let of = |round: usize| {
-        let logs = able.iter().map(|(_, [with, without])| (with[round] as f64 / without[round] as f64).ln());
-        ((logs.sum::<f64>() / able.len() as f64).exp() * 1e6) as u64
-    };
-    Ratio::of(&blocks((0..rounds).map(of)), &blocks((0..rounds).map(|_| 1_000_000)), 0.0)
 }
 
 fn kinds() -> Vec<Kind> {
