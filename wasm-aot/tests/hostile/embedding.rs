@@ -319,35 +319,6 @@ fn host_functions_at_the_end_of_the_stack_can_still_work() {
     assert_eq!(trap(deep.call(&mut store, 0)), Trap::StackOverflow);
 }
 
-/// Memory of this process that is in use, in bytes.
-fn resident() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").expect("our own process");
-    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("a number") * 4096
-}
-
-#[test]
-fn exceptions_that_nobody_holds_take_no_memory() {
-    let mut store = Store::new(&Engine::default(), ());
-    let text = "(module (tag $e (param i64 i64 i64 i64))
-        (func (export \"throw\") (param i32) (result i64) (local i64)
-            (loop $l
-                (block $caught (result i64 i64 i64 i64)
-                    (try_table (catch $e $caught) (throw $e (i64.const 1) (i64.const 2) (i64.const 3) (i64.extend_i32_u (local.get 0))))
-                    unreachable)
-                (local.set 1 (i64.add (local.get 1))) (drop) (drop) (drop)
-                (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
-            (local.get 1)))";
-    let instance = instance(&mut store, text);
-    let throw = instance.get_typed_func::<i32, i64>(&mut store, "throw").expect("exported");
-    let sum = |count: i64| count * (count + 1) / 2;
-    assert_eq!(throw.call(&mut store, 50_000).expect("caught"), sum(50_000));
-    let before = resident();
-    assert_eq!(throw.call(&mut store, 1_000_000).expect("caught"), sum(1_000_000));
-    // A million of them would be a hundred megabytes; other tests run meanwhile.
-    let most = if std::env::var_os("RUST_TEST_THREADS").is_some() { 8 << 20 } else { 96 << 20 };
-    assert!(resident() < before + most, "{} kB more", (resident() - before) >> 10);
-}
-
 /// Counts those that live.
 struct Counted(Arc<AtomicI64>);
 
