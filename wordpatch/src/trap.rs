@@ -30,6 +30,7 @@ use crate::live;
 use crate::os::{
     self, cpu,
     signals::LetIn,
+    stacks,
     threads::{self, Tid},
 };
 use crate::protocol::TRAP;
@@ -176,11 +177,16 @@ fn serve(flight: &'static Flight, at: CodeAddr, thread: &mut Interrupted<'_>) ->
     if carried_out {
         return Some(Verdict::Resume);
     }
+    stacks::with_room(|| help(flight));
+    None
+}
+
+/// Takes the flight to its end, or waits a little for whoever does. Needs room: barriers read files, and another signal may come.
+fn help(flight: &'static Flight) {
     // Who waits for others has to answer them.
     let _answering = barrier::reserved_signal().map(LetIn::one);
     // An error leaves the flight to others; the thread looks again, and again, since it cannot go on.
     if !matches!(flight.proceed(Pace::Finish), Ok(Phase::Idle)) {
         threads::give_way();
     }
-    None
 }

@@ -4,9 +4,9 @@
 mod support;
 
 use std::arch::asm;
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
-use support::{End, Function, OTHER, in_child, patch, start};
-use wordpatch::{AdoptError, Layout, PatchError, PatchSite, Phase, Policy, TrapError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
+use wordpatch::{AdoptError, Barrier, CodeMemory, Layout, PatchError, PatchSite, Phase, Policy, TrapError, Word};
 
 /// What the program's own handlers note.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -225,4 +225,87 @@ fn a_traced_process_is_refused_with_its_tracer() {
         unsafe { libc::_exit(code) };
     }
     assert_eq!(support::await_end(child), End::Exit(0));
+}
+
+/// A signal stack of the least size, below which nothing is mapped.
+fn least_signal_stack() -> libc::stack_t {
+    const LEAST: usize = 8192;
+    // SAFETY: (1) fresh memory, the lower half of which nobody may touch.
+    unsafe {
+        let (none, all) = (libc::PROT_NONE, libc::PROT_READ | libc::PROT_WRITE);
+        let at = libc::mmap(std::ptr::null_mut(), 2 * LEAST, all, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
+        assert_ne!(at, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(at, LEAST, none), 0);
+        libc::stack_t { ss_sp: at.byte_add(LEAST), ss_flags: 0, ss_size: LEAST }
+    }
+}
+
+/// How much of it was ever written to.
+fn used(stack: &libc::stack_t) -> usize {
+    // SAFETY: (1) memory as above, on which no handler is any more.
+    let bytes = unsafe { std::slice::from_raw_parts(stack.ss_sp.cast::<u8>(), stack.ss_size) };
+    bytes.iter().position(|&byte| byte != 0).map_or(0, |lowest| stack.ss_size - lowest)
+}
+
+/// What the kernel needs at most for one signal.
+fn one_frame() -> usize {
+    // SAFETY: (1) a number.
+    unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) as usize }
+}
+
+#[test]
+fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let end = in_child(|| {
+        Barrier::Signal.prepare().unwrap();
+        let policy = Policy { barrier: Barrier::Signal, ..Policy::new().unwrap() };
+        // Multiplies, which no handler carries out: whoever runs into the trap waits, or does the rest itself.
+        let product = |factor: u32| [&[0x69, 0xc7][..], &factor.to_le_bytes()].concat();
+        let functions: Vec<CodeMemory> = (0..2)
+            .map(|_| {
+                let mut memory = CodeMemory::new(4096).unwrap();
+                memory.write(61, &[&product(1)[..], &[0xc3]].concat());
+                memory
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let _stop = StopWhenDropped(&STOP);
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let stack = least_signal_stack();
+                    // SAFETY: (1) a stack that stays.
+                    assert_eq!(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) }, 0);
+                    let mut sum = 0u64;
+                    while !STOP.load(Ordering::Relaxed) {
+                        for memory in &functions {
+                            // SAFETY: (1) `imul eax, edi, imm32; ret`, in every state.
+                            let multiply: extern "C" fn(u32) -> u32 =
+                                unsafe { std::mem::transmute(memory.base().offset(61).as_ptr()) };
+                            assert!([1, OTHER].contains(&multiply(1)), "torn");
+                            sum += 1;
+                        }
+                    }
+                    assert!(sum > 0);
+                    assert!(used(&stack) <= one_frame() + 2048, "{} of {}", used(&stack), stack.ss_size);
+                });
+            }
+            let patchers: Vec<_> = functions
+                .iter()
+                .map(|memory| {
+                    // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, written by this test alone.
+                    let site = unsafe { PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &policy) }.unwrap();
+                    scope.spawn(move || {
+                        for round in 0..2000 {
+                            let factor = [OTHER, 1][round % 2];
+                            // SAFETY: (1) the same with another factor.
+                            unsafe { site.patch(Word::new(&product(factor)).unwrap()) }.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            patchers.into_iter().for_each(|patcher| patcher.join().unwrap());
+        });
+        0
+    });
+    assert_eq!(end, End::Exit(0));
 }

@@ -17,6 +17,7 @@ pub mod pages;
 pub mod replace;
 pub mod signals;
 pub mod sockets;
+pub mod stacks;
 pub mod threads;
 
 use std::fmt;
