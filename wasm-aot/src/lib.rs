@@ -45,6 +45,10 @@
 //! What it does not do: objects of the garbage collection proposal, the component model, processors other than x86-64, systems
 //! other than Linux. Files of machine code are trusted as executables are; modules are not trusted at all.
 
+// Programs that tests share speak of the crate by its name.
+#[cfg(test)]
+extern crate self as wasm_aot;
+
 mod artifact;
 mod cache;
 mod compile;

@@ -19,7 +19,7 @@ pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
         }
     }
     let target = Target::native(options)?;
-    let compilation = compile::compile(&inside, &target)?;
+    let compilation = compile::compile(&inside, &target, &compile::Plan::default())?;
     let again = artifact::write(&compilation, &target, &inside);
     let found = std::fs::read(path).map_err(|error| refused(&error.to_string()))?;
     if again != found {

@@ -127,6 +127,10 @@ impl Control {
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
         let choice: Choice = monitor.parse().map_err(|error| format!("{error}"))?;
+        if !choice.is_counted() {
+            let name = choice.name();
+            return Err(format!("{name} observes programs from their beginning: run --monitor {name}"));
+        }
         let mut state = self.state.lock();
         state.attached.retain(|(other, _)| other.name() != choice.name());
         if !state.off && state.burst.is_none() {

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use wasm_aot::Module;
-use wasm_aot::monitor::{Choices, KINDS, Report};
+use wasm_aot::monitor::{Choices, KINDS, Report, Watch};
+use wasm_aot::{Engine, Module};
 
 /// List the monitors that `run --monitor` knows, with their options
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub(crate) struct Monitoring {
 /// Where reports go, made ready before the program runs.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    choices: Choices,
+    watch: Watch,
     format: Format,
     file: Option<(PathBuf, File)>,
 }
@@ -115,24 +115,41 @@ impl Monitoring {
             Ok(file) => Ok((path, file)),
             Err(error) => Err(Failure::new(format!("--report {}: {error}", path.display()))),
         });
-        Ok(Observation { choices, format, file: file.transpose()? })
+        let file = file.transpose()?;
+        let watch = Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
+        Ok(Observation { watch, format, file })
     }
 }
 
 impl Observation {
     /// Whether it has to be counted where calls go.
     pub(crate) fn call_targets(&self) -> bool {
-        self.choices.iter().any(wasm_aot::monitor::Choice::wants_call_targets)
+        self.watch.needs_call_targets()
     }
 
     /// Whether counts are needed.
     pub(crate) fn counts(&self) -> bool {
-        !self.choices.is_empty()
+        self.watch.needs_counts()
+    }
+
+    /// Whether the module has to be compiled for what is observed.
+    pub(crate) fn hooks(&self) -> bool {
+        self.watch.needs_hooks()
+    }
+
+    /// Compiles a module, and what is needed to observe it.
+    pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Module, wasm_aot::Error> {
+        self.watch.compile(engine, bytes)
+    }
+
+    /// Compiles a module again that was compiled before.
+    pub(crate) fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, wasm_aot::Error> {
+        self.watch.recompile(engine, module)
     }
 
     /// Writes what was observed. A report that cannot be written does not change how the program ended.
     pub(crate) fn end(self, module: &Module) {
-        let reports: Vec<Report> = self.choices.iter().filter_map(|choice| choice.report(module)).collect();
+        let reports = self.watch.reports(module);
         if reports.is_empty() {
             return;
         }

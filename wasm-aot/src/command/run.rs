@@ -1,7 +1,7 @@
 //! `wasm-aot run`
 
 use super::control::Control;
-use super::monitors::Monitoring;
+use super::monitors::{Monitoring, Observation};
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
@@ -59,7 +59,10 @@ impl Run {
         super::signal::watch();
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
-        let module = self.load(&engine, &self.module)?;
+        let module = match observation.hooks() {
+            true => self.load_observed(&engine, &observation)?,
+            false => self.load(&engine, &self.module)?,
+        };
         let interruption = Interruption::new().map_err(Failure::new)?;
         let mut store = Store::new(&engine, self.world(interruption.clone())?);
         store.set_limits(Limits {
@@ -144,6 +147,16 @@ impl Run {
             Some(cache) => cache.module(engine, &bytes).map_err(about(path)),
             None => Module::new(engine, bytes).map_err(about(path)),
         }
+    }
+
+    /// The program, with what is needed to observe it: made from the module, which machine code has inside.
+    fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
+        let path = &self.module;
+        match Module::is_machine_code(path) {
+            true => Module::from_file(&self.making.engine()?, path).and_then(|module| observation.recompile(engine, &module)),
+            false => observation.compile(engine, &read(path)?),
+        }
+        .map_err(about(path))
     }
 
     /// What the program sees of the world.

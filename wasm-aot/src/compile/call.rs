@@ -118,7 +118,9 @@ impl Translator<'_> {
     }
 
     fn return_call_wasm(&mut self, target: Called, vmctx: Value, ty: u32) {
-        let params = self.info.types[ty as usize].params().len();
+        let params = self.info.types[ty as usize].params();
+        self.fire_exit(params);
+        let params = params.len();
         let mut args = vec![vmctx];
         args.extend(self.pop_many(params));
         match target {

@@ -4,6 +4,7 @@
 //! frames are counted, as [`Kind::Dead`]. Where a frame ends, translation goes on if somebody branched there or fell through.
 
 use super::function::{Translator, machine_type};
+use super::plan::Moment;
 use crate::error::CompileError;
 use crate::flow::{Way, Ways};
 use crate::types::{FuncType, ValType};
@@ -164,6 +165,7 @@ impl Translator<'_> {
         self.go_on_in(frame.behind);
         self.builder.seal_block(frame.behind);
         if self.frames.is_empty() {
+            self.fire_end();
             let results = self.pop_many(frame.results);
             self.builder.ins().return_(&results);
             self.reachable = false;
@@ -209,8 +211,11 @@ impl Translator<'_> {
 
     pub(super) fn branch(&mut self, depth: u32) {
         let (target, arity) = self.branch_target(depth);
-        let values = self.peek_many(arity);
         self.count(Way::Taken);
+        let values = match self.goes_back(depth) {
+            true => self.fire_aside(arity),
+            false => self.peek_many(arity),
+        };
         self.builder.ins().jump(target, &arguments(&values));
         self.reachable = false;
     }
@@ -225,16 +230,16 @@ impl Translator<'_> {
         let (target, arity) = self.branch_target(depth);
         let values = arguments(&self.peek_many(arity));
         let next = self.builder.create_block();
+        let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
         match self.counter(self.offset, Way::Taken) {
-            None => drop(self.builder.ins().brif(condition, target, &values, next, &[])),
-            Some(counter) => {
+            None if !is_hooked => drop(self.builder.ins().brif(condition, target, &values, next, &[])),
+            counter => {
                 // Between here and there: elsewhere, others come by.
                 let between = self.builder.create_block();
                 self.builder.ins().brif(condition, between, &[], next, &[]);
                 self.builder.seal_block(between);
                 self.builder.switch_to_block(between);
-                self.add_to_counter(counter);
-                self.builder.ins().jump(target, &values);
+                self.observe_way(counter, is_hooked, arity, target, &values);
             }
         }
         self.builder.seal_block(next);
@@ -260,22 +265,40 @@ impl Translator<'_> {
         for ((depth, counter), edge) in edges {
             self.builder.seal_block(edge);
             self.builder.switch_to_block(edge);
-            if let Some(counter) = counter {
-                self.add_to_counter(counter);
-            }
             let (target, _) = self.branch_target(depth);
-            self.builder.ins().jump(target, &values);
+            let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
+            self.observe_way(counter, is_hooked, arity, target, &values);
         }
         self.reachable = false;
         Ok(())
+    }
+
+    /// Whether a branch goes to the beginning of a loop.
+    fn goes_back(&self, depth: u32) -> bool {
+        matches!(self.frames[self.frames.len() - 1 - depth as usize].kind, Kind::Loop { .. })
+    }
+
+    /// Goes to a branch's target, observing the way.
+    fn observe_way(&mut self, counter: Option<i32>, is_hooked: bool, arity: usize, target: Block, values: &[BlockArg]) {
+        if let Some(counter) = counter {
+            self.add_to_counter(counter);
+        }
+        match is_hooked {
+            true => {
+                let values = arguments(&self.fire_aside(arity));
+                self.builder.ins().jump(target, &values)
+            }
+            false => self.builder.ins().jump(target, values),
+        };
     }
 
     /// Where an entry of a table leads: to its target if no operands go along and nobody counts it, and to a block of its own otherwise, which takes
     /// them there.
     fn edge(&mut self, depth: u32, way: Way, arity: usize, edges: &mut BTreeMap<(u32, Option<i32>), Block>) -> BlockCall {
         let counter = self.counter(self.offset, way);
+        let is_hooked = self.goes_back(depth) && self.is_hooked(Moment::BackEdge);
         let block = match (arity, counter) {
-            (0, None) => self.branch_target(depth).0,
+            (0, None) if !is_hooked => self.branch_target(depth).0,
             _ => *edges.entry((depth, counter)).or_insert_with(|| self.builder.create_block()),
         };
         BlockCall::new(block, [], &mut self.builder.func.dfg.value_lists)
@@ -283,6 +306,7 @@ impl Translator<'_> {
 
     pub(super) fn return_(&mut self) {
         let count = self.frames[0].results;
+        self.fire_exit(self.info.function_type(self.index).results());
         let values = self.pop_many(count);
         self.builder.ins().return_(&values);
         self.reachable = false;

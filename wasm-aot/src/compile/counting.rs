@@ -12,7 +12,7 @@ use cranelift_codegen::ir::{InstBuilder, MemFlagsData, TrapCode, Value, condcode
 use rayon::prelude::*;
 
 /// The most counters of a module: their offsets in the vmctx have 32 bits.
-const COUNTERS: usize = 1 << 26;
+pub(super) const COUNTERS: usize = 1 << 26;
 
 /// Which edges of a module are counted.
 #[derive(Debug, Default)]

@@ -44,10 +44,11 @@ impl Translator<'_> {
 
     /// Where exceptions go that are thrown outside of all but the first `count` frames.
     fn landing_within(&self, count: usize) -> Option<Block> {
-        self.frames[..count].iter().rev().find_map(|frame| match &frame.kind {
+        let within = self.frames[..count].iter().rev().find_map(|frame| match &frame.kind {
             Kind::Try(attempt) if !attempt.caught => Some(attempt.landing),
             _ => None,
-        })
+        });
+        within.or(self.hooking.unwinding)
     }
 
     fn new_try(&mut self, clauses: Vec<Catch>) -> Kind {
@@ -137,7 +138,7 @@ impl Translator<'_> {
         self.fall_through();
         let outside = self.frames.len() - 1 - (depth as usize + 1);
         // Delegated to the frame's own label: to the region that the frame is, or the next one around it.
-        let landing = if outside == 0 { None } else { self.landing_within(outside + 1) };
+        let landing = self.landing_within(if outside == 0 { 0 } else { outside + 1 });
         let attempt = self.attempt().expect("validated: delegate ends a try");
         (attempt.caught, attempt.exhaustive) = (true, true);
         let own = attempt.landing;
@@ -256,7 +257,7 @@ impl Translator<'_> {
     }
 
     /// Goes to a landing of this function, or leaves it.
-    fn throw_exception(&mut self, exception: Value, landing: Option<Block>) {
+    pub(super) fn throw_exception(&mut self, exception: Value, landing: Option<Block>) {
         match landing {
             Some(landing) => {
                 self.builder.ins().jump(landing, &arguments(&[exception]));

@@ -2,7 +2,9 @@
 
 use super::control::Frame;
 use super::counting::Counting;
+use super::hook::Hooking;
 use super::placement::{self, Loop};
+use super::plan::Plan;
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
@@ -62,6 +64,15 @@ pub(crate) struct Compiled {
     pub(crate) loops: Vec<Loop>,
 }
 
+/// What is observed of a module's execution.
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'a> {
+    pub(super) counting: &'a Counting,
+    pub(super) plan: &'a Plan,
+    /// The number of the first word of an instance that the plan's hooks use.
+    pub(super) first_word: u32,
+}
+
 /// What a thread needs to compile, and keeps from function to function.
 pub(super) struct Compiler {
     context: Context,
@@ -82,7 +93,7 @@ impl Compiler {
         &mut self,
         info: &ModuleInfo,
         layout: &Layout,
-        counting: &Counting,
+        observed: Observed<'_>,
         target: &Target,
         body: Body<'_>,
     ) -> Result<Compiled, CompileError> {
@@ -92,7 +103,7 @@ impl Compiler {
         let signature = signature(info.function_type(index));
         self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let translator = Translator::new(builder, info, layout, counting, target, index);
+        let translator = Translator::new(builder, info, layout, observed, target, index);
         translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
         finish(&mut self.context, target)
@@ -181,6 +192,7 @@ pub(super) struct Translator<'a> {
     pub(super) info: &'a ModuleInfo,
     pub(super) layout: &'a Layout,
     pub(super) counting: &'a Counting,
+    pub(super) hooking: Hooking<'a>,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -203,7 +215,7 @@ impl<'a> Translator<'a> {
         mut builder: FunctionBuilder<'a>,
         info: &'a ModuleInfo,
         layout: &'a Layout,
-        counting: &'a Counting,
+        observed: Observed<'a>,
         target: &'a Target,
         index: u32,
     ) -> Self {
@@ -225,7 +237,8 @@ impl<'a> Translator<'a> {
             builder,
             info,
             layout,
-            counting,
+            counting: observed.counting,
+            hooking: Hooking::new(observed.plan.of(index), observed.first_word),
             target,
             index,
             vmctx,
@@ -269,16 +282,20 @@ impl<'a> Translator<'a> {
         let entry = self.builder.current_block().expect("the entry block");
         self.push_function_frame(entry);
         self.count_at(0, Way::Entry);
+        self.fire_entry();
         let mut reader = body.get_operators_reader()?;
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset()?;
-            validator.op(offset, &operator)?;
             self.offset = offset as usize;
             self.builder.set_srcloc(SourceLoc::new(offset as u32));
-            self.operator(&operator)?;
+            self.hooked_operator(&operator, offset as u32, validator)?;
             self.limit_values()?;
         }
         reader.finish()?;
+        self.finish_unwinding();
+        if let Some(error) = self.hooking.failure.take() {
+            return Err(error);
+        }
         self.builder.seal_all_blocks();
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
@@ -323,6 +340,7 @@ impl<'a> Translator<'a> {
         let variable = self.builder.declare_var(machine_type(ty));
         self.builder.def_var(variable, value);
         self.locals.push(variable);
+        self.know_local(ty);
     }
 
     /// What locals hold at first.
@@ -340,12 +358,22 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn local_get(&mut self, index: u32) {
-        let value = self.builder.use_var(self.locals[index as usize]);
+        let value = self.local(index);
         self.stack.push(value);
+    }
+
+    /// The value that a local has now.
+    pub(super) fn local(&mut self, index: u32) -> Value {
+        self.builder.use_var(self.locals[index as usize])
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
         let value = self.pop();
+        self.set_local(index, value);
+    }
+
+    /// Gives a local another value.
+    pub(super) fn set_local(&mut self, index: u32, value: Value) {
         let value = self.plain(value);
         self.builder.def_var(self.locals[index as usize], value);
     }

@@ -3,6 +3,7 @@
 //! Bodies are validated and compiled function by function on all processors; what each thread makes depends on its function alone, so that the
 //! same bytes give the same code.
 
+mod access;
 mod atomic;
 mod call;
 mod control;
@@ -10,10 +11,14 @@ mod counting;
 mod exception;
 mod function;
 mod global;
+#[allow(dead_code, reason = "what hooks may ask for, whoever asks")]
+mod hook;
 mod memory;
 mod numeric;
 mod operator;
 mod placement;
+#[allow(dead_code, reason = "what hooks may ask for, whoever asks")]
+mod plan;
 mod reference;
 mod room;
 mod simd;
@@ -22,6 +27,9 @@ mod target;
 mod text;
 mod trampoline;
 
+pub(crate) use access::Access;
+pub(crate) use hook::Emitter;
+pub(crate) use plan::{Action, Call, Capture, Draft, Firing, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
 pub(crate) use target::Target;
 pub use target::{Optimize, Options, Sites};
 pub(crate) use text::{Handler, OFF, ON, Span, Text};
@@ -33,7 +41,7 @@ use crate::types::{FuncType, ValType};
 use crate::vm::Layout;
 use counting::Counting;
 use cranelift_codegen::ir::Type;
-use function::{Compiled, Compiler};
+use function::{Compiled, Compiler, Observed};
 use rayon::prelude::*;
 
 /// How functions of a type are called: equal for types that machine code does not tell apart.
@@ -58,22 +66,25 @@ pub(crate) struct Compilation {
     pub(crate) calls: u32,
 }
 
-/// Compiles a module.
-pub(crate) fn compile(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
-    room::with_threads(|| compile_here(bytes, target))
+/// Compiles a module, and the hooks of a plan into it.
+pub(crate) fn compile(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
+    room::with_threads(|| compile_here(bytes, target, plan))
 }
 
-fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileError> {
+fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilation, CompileError> {
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
-    let layout = Layout::new(&info, counting.len() + 2 * counting.calls());
+    let first_word = counting.len() + 2 * counting.calls();
+    too_large(first_word as usize + plan.words() as usize, counting::COUNTERS, "what is observed of the module")?;
+    let layout = Layout::new(&info, first_word + plan.words());
+    let observed = Observed { counting: &counting, plan, first_word };
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
             let index = body.index;
             compiler
-                .function(&info, &layout, &counting, target, body)
+                .function(&info, &layout, observed, target, body)
                 .map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();
@@ -83,7 +94,8 @@ fn compile_here(bytes: &[u8], target: &Target) -> Result<Compilation, CompileErr
     let code: usize = functions.iter().map(|compiled| compiled.code.len() + placement::MOST).sum();
     // Calls reach two gigabytes; trampolines are small beside what is left below that.
     too_large(code, 0x7000_0000, "the module's code")?;
-    let text = Text::link(&info, &functions, &trampolines, target.options.sites);
+    let mut text = Text::link(&info, &functions, &trampolines, target.options.sites);
+    text.plan = plan.clone();
     Ok(Compilation { info, text, counters: counting.len(), calls: counting.calls() })
 }
 

@@ -103,7 +103,7 @@ mod tests {
         let text = "(module (func (export \"f\") (param i32) (loop $again
             (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))";
         let module = wat::parse_str(text).expect("text");
-        let compilation = super::super::compile(&module, &target).expect("compiled");
+        let compilation = super::super::compile(&module, &target, &crate::compile::Plan::default()).expect("compiled");
         let span = compilation.text.functions[0];
         let found = loops(&compilation.text.code[span.start as usize..span.end as usize]);
         assert!(matches!(found[..], [short] if !cut(span.start as usize, short)), "{found:?}");

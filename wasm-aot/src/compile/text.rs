@@ -5,6 +5,7 @@
 
 use super::function::Compiled;
 use super::placement;
+use super::plan::Plan;
 use super::target::Sites;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
@@ -48,6 +49,8 @@ pub(crate) struct Text {
     /// Which instructions of Wasm code comes from: where they are in the module, or [`NOTHING`](crate::offsets::NOTHING).
     pub(crate) addresses: Offsets,
     pub(crate) handlers: Vec<Handler>,
+    /// What is compiled in: code knows where its hooks are.
+    pub(crate) plan: Plan,
 }
 
 impl Text {

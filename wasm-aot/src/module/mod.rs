@@ -8,7 +8,7 @@ mod read;
 
 pub(crate) use constant::ConstOp;
 pub(crate) use names::Names;
-pub(crate) use read::{Body, Reading, read, value_type};
+pub(crate) use read::{Body, Reading, operand_type, read, value_type};
 
 use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
 use serde::{Deserialize, Serialize};
@@ -176,6 +176,20 @@ impl ModuleInfo {
     /// The name of function `index`, if the module tells one.
     pub(crate) fn function_name(&self, index: u32) -> Option<&str> {
         self.names.function(index)
+    }
+
+    /// A function's name as people read it: its own, the one it is imported by, or its number.
+    pub(crate) fn label(&self, index: u32) -> String {
+        if let Some(name) = self.function_name(index) {
+            return crate::error::demangled(name);
+        }
+        let import = self.imports.iter().find(|import| import.space == Space::Func && import.index == index);
+        import.map_or_else(|| format!("function {index}"), |import| format!("{}.{}", import.module, import.name))
+    }
+
+    /// Where the body of function `index`, which the module defines, is in its bytes.
+    pub(crate) fn body(&self, index: u32) -> Range<u32> {
+        self.bodies[(index - self.imported.functions) as usize].clone()
     }
 
     /// Where the contents of the section of names are in the module's bytes.

@@ -281,6 +281,17 @@ pub(crate) fn value_type(ty: wasmparser::ValType, offset: usize) -> Result<ValTy
     })
 }
 
+/// The type of an operand, as the validator knows it. It has names of its own for the module's types: what refers to a function of one of them
+/// refers to a function.
+pub(crate) fn operand_type(ty: wasmparser::ValType) -> ValType {
+    match value_type(ty, 0) {
+        Ok(ty) => ty,
+        Err(_) => {
+            ValType::Ref(RefType { nullable: ty.as_reference_type().is_none_or(|ty| ty.is_nullable()), heap: HeapType::Func })
+        }
+    }
+}
+
 fn reference_type(ty: wasmparser::RefType, offset: usize) -> Result<RefType, CompileError> {
     Ok(RefType { nullable: ty.is_nullable(), heap: heap_type(ty.heap_type(), offset)? })
 }

@@ -2,16 +2,26 @@
 //!
 //! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It says what it needs, and the engine's code is made so
 //! that it is there; at the end, or when somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that
-//! need the same share it.
+//! need the same share it. Counts are made for all monitors together; what needs values or time puts hooks of its own into the code
+//! (`Observer`).
 
 mod counted;
+mod memory;
+mod observer;
+#[allow(dead_code, reason = "options of all kinds")]
 mod options;
+#[allow(dead_code, reason = "whatever a monitor chooses places by")]
+mod outline;
 mod report;
+mod watch;
 
 pub use options::{Choice, Choices, MonitorError};
 pub use report::{Cell, Report};
+pub use watch::Watch;
 
 use crate::runtime::{Counts, Module};
+use observer::Observer;
+use std::sync::Arc;
 
 /// A kind of monitor.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +30,22 @@ pub struct Kind {
     pub name: &'static str,
     /// What it tells.
     pub about: &'static str,
-    /// The options that it has beside `function=GLOB` and `top=N`.
+    /// The options that it has beside `function=GLOB` and `top=N`, as they are written: `zero`, `depth=N`, `dot[=FILE]`.
     pub options: &'static [(&'static str, &'static str)],
-    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
-    pub call_targets: bool,
-    report: fn(&Choice, &Counts) -> Report,
+    source: Source,
+}
+
+/// What a monitor's reports are made of.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// Counts of edges, which all that are made of them share.
+    Counts {
+        /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+        call_targets: bool,
+        report: fn(&Choice, &Counts) -> Report,
+    },
+    /// Hooks of its own.
+    Hooks(fn(&Choice) -> Result<Arc<dyn Observer>, MonitorError>),
 }
 
 /// All monitors, in the order of their names.
@@ -33,80 +54,87 @@ pub const KINDS: &[Kind] = &[
         name: "blocks",
         about: "how often each basic block was executed",
         options: &[("zero", "also those that never were")],
-        call_targets: false,
-        report: counted::blocks,
+        source: Source::Counts { call_targets: false, report: counted::blocks },
     },
     Kind {
         name: "branches",
         about: "how often each way of each branch was gone",
         options: &[("zero", "also those that were never reached")],
-        call_targets: false,
-        report: counted::branches,
+        source: Source::Counts { call_targets: false, report: counted::branches },
     },
     Kind {
         name: "calls",
         about: "who called whom, from where, how often; also through tables and references",
         options: &[("graph", "one row for each pair of functions")],
-        call_targets: true,
-        report: counted::calls,
+        source: Source::Counts { call_targets: true, report: counted::calls },
     },
     Kind {
         name: "control-flow",
         about: "how often each edge of each function's graph was gone",
         options: &[],
-        call_targets: false,
-        report: counted::edges,
+        source: Source::Counts { call_targets: false, report: counted::edges },
     },
     Kind {
         name: "coverage",
         about: "which instructions and blocks of each function were executed",
         options: &[("missed", "where what was not executed begins and ends")],
-        call_targets: false,
-        report: counted::coverage,
+        source: Source::Counts { call_targets: false, report: counted::coverage },
     },
     Kind {
         name: "globals",
         about: "how often each global was read and written",
         options: &[],
-        call_targets: false,
-        report: counted::globals,
+        source: Source::Counts { call_targets: false, report: counted::globals },
     },
     Kind {
         name: "hotness",
         about: "how often each instruction was executed",
         options: &[("code", "in the order of the code, with those that never were")],
-        call_targets: false,
-        report: counted::hotness,
+        source: Source::Counts { call_targets: false, report: counted::hotness },
     },
     Kind {
         name: "icount",
         about: "how many instructions each function has and has executed",
         options: &[],
-        call_targets: false,
-        report: counted::icount,
+        source: Source::Counts { call_targets: false, report: counted::icount },
     },
     Kind {
         name: "loops",
         about: "how often each loop was entered and repeated",
         options: &[("zero", "also those that were never reached")],
-        call_targets: false,
-        report: counted::loops,
+        source: Source::Counts { call_targets: false, report: counted::loops },
+    },
+    Kind {
+        name: "memory",
+        about: "how often each page of memory was read and written",
+        options: &[("trace=FILE", "every access: function, offset, kind, memory, address, size, what is there then")],
+        source: Source::Hooks(memory::begin),
     },
     Kind {
         name: "opcodes",
         about: "how often each kind of instruction was executed",
         options: &[],
-        call_targets: false,
-        report: counted::opcodes,
+        source: Source::Counts { call_targets: false, report: counted::opcodes },
     },
 ];
 
 impl Choice {
-    /// What there is to say of what the module's instances have done so far. Nothing if nobody counted, see [`Module::counts`].
+    /// What there is to say of what the module's instances have done so far, if that is made of counts. Nothing if nobody counted, see
+    /// [`Module::counts`].
     pub fn report(&self, module: &Module) -> Option<Report> {
-        let counts = module.counts()?;
-        let mut report = (self.kind.report)(self, &counts);
+        let Source::Counts { report, .. } = self.kind.source else { return None };
+        let mut report = report(self, &module.counts()?);
         report.shown = self.top();
         Some(report)
+    }
+
+    /// Whether it is made of counts, which can be attached to a program that runs.
+    pub fn is_counted(&self) -> bool {
+        matches!(self.kind.source, Source::Counts { .. })
+    }
+
+    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    pub fn wants_call_targets(&self) -> bool {
+        matches!(self.kind.source, Source::Counts { call_targets: true, .. })
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{KINDS, Kind};
 use globset::{Glob, GlobMatcher};
+use std::fs::File;
 use thiserror::Error;
 
 /// How many rows people are shown, if they do not say.
@@ -60,7 +61,7 @@ pub struct Choice {
     pub(super) kind: &'static Kind,
     functions: Option<GlobMatcher>,
     top: Option<usize>,
-    options: Vec<&'static str>,
+    options: Vec<(&'static str, String)>,
 }
 
 impl std::str::FromStr for Choice {
@@ -91,26 +92,19 @@ impl Choice {
             "top" if value == "all" => self.top = None,
             "top" => self.top = Some(value.parse().map_err(|_| refused("expected a number, or all".into()))?),
             _ => {
-                let known = self.kind.options.iter().find(|(known, _)| *known == option);
+                let known = self.kind.options.iter().find(|(known, _)| bare(known) == option);
                 let Some((known, _)) = known else { return Err(self.unknown(option)) };
-                if !value.is_empty() {
-                    return Err(refused("the option takes no value".into()));
-                }
-                self.options.push(known);
+                check(known, value).map_err(|why| refused(why.into()))?;
+                self.options.push((bare(known), value.to_owned()));
             }
         }
         Ok(())
     }
 
     fn unknown(&self, option: &str) -> MonitorError {
-        let own = self.kind.options.iter().map(|(option, _)| *option);
+        let own = self.kind.options.iter().map(|(option, _)| bare(option));
         let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
-    }
-
-    /// Whether it wants to know where calls go, see [`Config::call_targets`](crate::Config::call_targets).
-    pub fn wants_call_targets(&self) -> bool {
-        self.kind.call_targets
     }
 
     /// Its name.
@@ -120,7 +114,27 @@ impl Choice {
 
     /// Whether an option was given.
     pub(super) fn has(&self, option: &str) -> bool {
-        self.options.contains(&option)
+        self.options.iter().any(|(given, _)| *given == option)
+    }
+
+    /// The value of an option that was given with one.
+    pub(super) fn value(&self, option: &str) -> Option<&str> {
+        let given = self.options.iter().rev().find(|(given, _)| *given == option)?;
+        (!given.1.is_empty()).then_some(given.1.as_str())
+    }
+
+    /// The value of an option that is a number.
+    pub(super) fn number(&self, option: &str) -> Option<u64> {
+        self.value(option)?.parse().ok()
+    }
+
+    /// A file that an option names, made anew.
+    pub(super) fn file(&self, option: &'static str) -> Result<Option<File>, MonitorError> {
+        let Some(path) = self.value(option) else { return Ok(None) };
+        let path = path.replace("%p", &std::process::id().to_string());
+        let failed =
+            |error: std::io::Error| MonitorError::Value { option: option.into(), value: path.clone(), why: error.to_string() };
+        File::create(&path).map(Some).map_err(failed)
     }
 
     pub(super) fn top(&self) -> Option<usize> {
@@ -130,6 +144,21 @@ impl Choice {
     /// Whether a function is to be looked at.
     pub(super) fn wants(&self, function: &str) -> bool {
         self.functions.as_ref().is_none_or(|glob| glob.is_match(function))
+    }
+}
+
+/// An option without what its value is called.
+fn bare(option: &'static str) -> &'static str {
+    option.split(['=', '[']).next().unwrap_or(option)
+}
+
+/// Whether an option has such a value.
+fn check(option: &str, value: &str) -> Result<(), &'static str> {
+    match (option.contains('='), option.contains('['), value.is_empty()) {
+        (false, _, false) => Err("the option takes no value"),
+        (true, false, true) => Err("the option needs a value"),
+        _ if option.ends_with("=N") && value.parse::<u32>().is_err() => Err("expected a number"),
+        _ => Ok(()),
     }
 }
 
@@ -154,6 +183,10 @@ impl Choices {
     /// Whether none was chosen.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Choice> {
+        self.0.into_iter()
     }
 
     /// Each of them, in the order in which they were chosen.

@@ -108,6 +108,8 @@ pub struct Report {
     pub shown: Option<usize>,
     /// What is true of the whole.
     pub notes: Vec<String>,
+    /// What is shown to people instead of the rows: a drawing, or text that is no table.
+    pub drawing: Option<String>,
 }
 
 impl Report {
@@ -123,8 +125,11 @@ impl Report {
         self.rows.push(cells);
     }
 
-    /// For people: columns under each other.
+    /// For people: columns under each other, or the drawing.
     pub fn text(&self) -> String {
+        if let Some(drawing) = &self.drawing {
+            return drawing.clone();
+        }
         let rows = &self.rows[..self.shown.unwrap_or(usize::MAX).min(self.rows.len())];
         let shown: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(Cell::shown).collect()).collect();
         let width = |column: usize| {

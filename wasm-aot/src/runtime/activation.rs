@@ -145,6 +145,7 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
         leave(store, outermost);
         return Err(Failure::Error(Trap::Interrupted.into()));
     }
+    let kept = store.keep_words();
     CURRENT.set(activation);
     // SAFETY: (1) the caller, see # Safety; (2) the activation lives until the call has returned, by whichever way.
     let status = unsafe { fastinst_wasm_enter(&raw mut (*activation).stack, entry.trampoline, entry.vmctx, entry.code, values) };
@@ -152,6 +153,9 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
     leave(store, outermost);
     cell.exit_frame.store(outer_exit.0, Relaxed);
     cell.exit_pc.store(outer_exit.1, Relaxed);
+    if status != RETURNED {
+        super::hooks::restore(&kept);
+    }
     // SAFETY: (1) `activation` is a local of this function.
     let activation = unsafe { &mut *activation };
     match status {

@@ -9,6 +9,7 @@ use super::heap;
 use super::instance::InstanceData;
 use super::store::StoreCore;
 use super::wait;
+use crate::compile::Call;
 use crate::trap::Trap;
 use crate::vm::{self, Builtin};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
@@ -162,6 +163,11 @@ extern "C" fn call_target(vmctx: *mut u8, place: u32, function: u64) {
     instance.module.counted.retarget(instance, place, function);
 }
 
+extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut [u64; 2]) {
+    // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) it has room for what the hook captures.
+    unsafe { super::hooks::fire(&*call, vmctx as usize, frame, values) }
+}
+
 extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     // SAFETY: (1) the trampoline tells the frame that throws; (2) this function owns nothing.
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
@@ -197,6 +203,7 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::Notify => notify as *const u8,
             Builtin::ExceptionNew => exception_new as *const u8,
             Builtin::CallTarget => call_target as *const u8,
+            Builtin::Hook => hook as *const u8,
             Builtin::Throw => throw as *const u8,
         };
         i += 1;

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{Handler, Span, Text, TrampolineKind};
+use crate::compile::{Handler, Plan, Span, Text, TrampolineKind};
 use crate::error::Error;
 use crate::offsets::{NOTHING, Offsets};
 use crate::trap::Trap;
@@ -41,6 +41,8 @@ pub(crate) struct Code {
     place: Place,
     len: usize,
     pub(crate) tables: Tables,
+    /// What is compiled in.
+    plan: Plan,
 }
 
 /// Where code lies.
@@ -67,8 +69,8 @@ impl Code {
     /// Maps code that was compiled just now.
     pub(crate) fn new(text: Text) -> Result<Self, Error> {
         let mut text = text;
-        let code = std::mem::take(&mut text.code);
-        Self::copied(&code, Tables::owned(text))
+        let (code, plan) = (std::mem::take(&mut text.code), std::mem::take(&mut text.plan));
+        Self::copied(&code, Tables::owned(text), plan)
     }
 
     /// Maps code that was compiled just now where the other code reaches it, and it the other.
@@ -82,8 +84,8 @@ impl Code {
         // Somebody else may have been quicker.
         let mut memory = places.into_iter().find_map(|place| CodeMemory::at(place, len).ok()).ok_or_else(nowhere)?;
         memory.write(0, &text.code);
-        let len = text.code.len();
-        Ok(Self { place: Place::Memory(memory), len, tables: Tables::owned(text) })
+        let (len, plan) = (text.code.len(), text.plan.clone());
+        Ok(Self { place: Place::Memory(memory), len, tables: Tables::owned(text), plan })
     }
 
     /// Where its bytes can be written while they are executed.
@@ -104,10 +106,10 @@ impl Code {
     }
 
     /// Maps a copy of code.
-    fn copied(code: &[u8], tables: Tables) -> Result<Self, Error> {
+    fn copied(code: &[u8], tables: Tables, plan: Plan) -> Result<Self, Error> {
         let mut memory = CodeMemory::new(code.len()).map_err(Error::system)?;
         memory.write(0, code);
-        Ok(Self { place: Place::Memory(memory), len: code.len(), tables })
+        Ok(Self { place: Place::Memory(memory), len: code.len(), tables, plan })
     }
 
     /// Maps code that is in a file, at whole pages; a copy of it where files may not be executed.
@@ -116,9 +118,14 @@ impl Code {
         let mapped =
             unsafe { pages::map_file_private(pages::Place::Anywhere, range.len(), Protection::ReadExecute, file, range.start) };
         match mapped {
-            Ok(base) => Ok(Self { place: Place::File(base, OnceLock::new()), len: range.len(), tables }),
-            Err(_) => Self::copied(code, tables),
+            Ok(base) => Ok(Self { place: Place::File(base, OnceLock::new()), len: range.len(), tables, plan: Plan::default() }),
+            Err(_) => Self::copied(code, tables, Plan::default()),
         }
+    }
+
+    /// What is compiled in.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Where it begins.

@@ -62,6 +62,7 @@ impl Instance {
         let data = NonNull::from(&mut **InstanceData::place(core, inner)?);
         // SAFETY: (1) owned by the store in a box, and never removed.
         let instance = unsafe { &mut *data.as_ptr() };
+        instance.begin_hooks();
         instance.take_imports(core, imports)?;
         instance.define(core)?;
         instance.copy_segments()?;
@@ -200,6 +201,7 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
 impl InstanceData {
     /// Its store ends: what it has counted stays with its module.
     pub(crate) fn end(&self) {
+        self.end_hooks();
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
     }
 

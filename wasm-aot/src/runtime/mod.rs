@@ -13,6 +13,7 @@ mod elements;
 mod function;
 mod handle;
 mod heap;
+mod hooks;
 mod instance;
 mod interruption;
 mod linear;
@@ -35,6 +36,7 @@ pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, Function
 pub use function::{Caller, Func};
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};
+pub(crate) use hooks::memory_of;
 pub use instance::Instance;
 pub use interruption::InterruptHandle;
 pub use linear::SharedMemory;

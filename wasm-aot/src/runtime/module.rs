@@ -5,7 +5,7 @@ use super::context::Counters;
 use super::departures::Departures;
 use super::version::Version;
 use crate::artifact::{self, Array};
-use crate::compile::{self, Compilation, Options, TrampolineKind};
+use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
 use crate::error::{CompileError, Error, Place};
 use crate::module::{ModuleInfo, Space};
@@ -75,7 +75,13 @@ impl Module {
     /// Compiles a module, which may be binary or text.
     pub fn new(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
-        Self::compiled(engine, compile::compile(&bytes, engine.target())?, bytes.into_owned())
+        Self::compiled(engine, compile::compile(&bytes, engine.target(), &Plan::default())?, bytes.into_owned())
+    }
+
+    /// Compiles a module, and the hooks of a plan into it. What is compiled so is in no cache and no file: its code knows addresses.
+    pub(crate) fn with_plan(engine: &Engine, bytes: impl AsRef<[u8]>, plan: &Plan) -> Result<Self, Error> {
+        let bytes = binary(bytes.as_ref())?;
+        Self::compiled(engine, compile::compile(&bytes, engine.target(), plan)?, bytes.into_owned())
     }
 
     /// What was compiled just now.
@@ -98,7 +104,7 @@ impl Module {
         (counters, calls): (u32, u32),
     ) -> Result<Self, Error> {
         let types = registry::register(&info);
-        let layout = Layout::new(&info, counters + 2 * calls);
+        let layout = Layout::new(&info, counters + 2 * calls + code.plan().words());
         let (enter, leave) = trampolines(&info, &code);
         Ok(Self {
             inner: Arc::new(ModuleInner {
@@ -124,7 +130,7 @@ impl Module {
     /// Compiles a module to the contents of a file that [`from_file`](Self::from_file) loads.
     pub fn precompile(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
         let bytes = binary(bytes.as_ref())?;
-        let compilation = compile::compile(&bytes, engine.target())?;
+        let compilation = compile::compile(&bytes, engine.target(), &Plan::default())?;
         Ok(artifact::write(&compilation, engine.target(), &bytes))
     }
 
@@ -277,11 +283,7 @@ impl ModuleInner {
 
     /// A function's name as people read it: its own, the one it is imported by, or its number.
     pub(crate) fn label(&self, index: u32) -> String {
-        if let Some(name) = self.info.function_name(index) {
-            return crate::error::demangled(name);
-        }
-        let import = self.info.imports.iter().find(|import| import.space == Space::Func && import.index == index);
-        import.map_or_else(|| format!("function {index}"), |import| format!("{}.{}", import.module, import.name))
+        self.info.label(index)
     }
 
     /// The code of defined function `index`, counted with the imported ones.

@@ -89,6 +89,8 @@ pub(crate) struct StoreCore {
     pub(crate) pending: Option<Failure>,
     /// Where the exception was thrown that has left machine code.
     pub(crate) thrown_at: Backtrace,
+    /// Whether words of instances are kept while machine code runs, see [`keep_words`](Self::keep_words).
+    pub(super) restores: bool,
     /// The embedder's data, for host functions.
     pub(crate) data: *mut (),
 }
@@ -113,6 +115,7 @@ impl StoreCore {
             enter: HashMap::new(),
             pending: None,
             thrown_at: Backtrace::default(),
+            restores: false,
             data: std::ptr::null_mut(),
         }
     }
@@ -149,6 +152,7 @@ impl StoreCore {
 
     /// Has the code of a module known to signal handlers and backtraces.
     pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
+        self.restores |= !module.code.plan().restored().is_empty();
         let range = module.code.range();
         let known = self.codes();
         let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };

@@ -17,7 +17,7 @@ use super::code::Code;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
 use super::targets::Words;
-use crate::compile::{self, OFF, ON, Options, Sites, Target};
+use crate::compile::{self, OFF, ON, Options, Plan, Sites, Target};
 use crate::error::Error;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Release};
 use wordpatch::Barrier;
@@ -114,7 +114,7 @@ impl ModuleInner {
             return Err(Error::Attach(why.into()));
         }
         let target = Target::native(Options { counts: true, targets: false, ..self.options })?;
-        let compilation = compile::compile(&self.bytes, &target)?;
+        let compilation = compile::compile(&self.bytes, &target, &Plan::default())?;
         if 8 * compilation.counters as usize > self.room_for_counters() {
             return Err(Error::Attach("instances have no room for so many counters".into()));
         }

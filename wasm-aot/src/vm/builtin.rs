@@ -61,6 +61,8 @@ builtins! {
     ExceptionNew(W, I32) -> W;
     /// Place of a call, reference to the function that it calls now: another one than before.
     CallTarget(I32, W);
+    /// Call, frame, captured values: a hook has fired.
+    Hook(W, W, W);
     /// Exception, frame, return address of that frame's call: goes to whoever catches it.
     Throw(W, W, W);
 }

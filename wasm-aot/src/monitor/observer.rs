@@ -1,0 +1,26 @@
+//! Monitors that put hooks of their own into the code.
+
+use super::outline::Outline;
+use super::report::Report;
+use crate::compile::Draft;
+use crate::runtime::Module;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it. Nobody else knows of its hooks, and it knows of
+/// nobody else's.
+pub(super) trait Observer: Debug + Send + Sync {
+    /// Puts its hooks.
+    fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
+
+    /// What there is to say of what the module's instances have done so far.
+    fn report(&self, module: &Module) -> Report;
+}
+
+/// What a monitor's code is equal by.
+pub(super) fn fingerprint(monitor: &str, what: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (monitor, what).hash(&mut hasher);
+    hasher.finish()
+}

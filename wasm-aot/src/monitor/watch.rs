@@ -1,0 +1,94 @@
+//! Monitors at work on a module.
+
+use super::observer::Observer;
+use super::outline::Outline;
+use super::{Choice, Choices, MonitorError, Report, Source};
+use crate::compile::{Draft, Plan};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::runtime::{Module, binary};
+use std::sync::Arc;
+
+/// Monitors at work on a module: what was chosen, and what they keep.
+///
+/// ```
+/// use wasm_aot::monitor::{Choices, Watch};
+/// use wasm_aot::{Config, Engine, Linker, Store};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let watch = Watch::new(Choices::new(["memory", "icount"])?)?;
+/// let engine = Engine::new(Config::new().counts(watch.needs_counts()))?;
+/// let module = watch.compile(&engine, r#"(module (func (export "f") (call $g) (call $g)) (func $g))"#)?;
+/// let mut store = Store::new(&engine, ());
+/// let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
+/// instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[])?;
+/// let reports = watch.reports(&module);
+/// assert_eq!(reports.iter().map(|report| report.monitor).collect::<Vec<_>>(), ["memory", "icount"]);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Watch(Vec<(Choice, Option<Arc<dyn Observer>>)>);
+
+impl Watch {
+    /// Makes monitors ready. The files that they write to are there afterwards.
+    pub fn new(choices: Choices) -> Result<Self, MonitorError> {
+        let begin = |choice: Choice| {
+            let observer = match choice.kind.source {
+                Source::Hooks(begin) => Some(begin(&choice)?),
+                Source::Counts { .. } => None,
+            };
+            Ok((choice, observer))
+        };
+        choices.into_iter().map(begin).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether the engine's code has to count, see [`Config::counts`](crate::Config::counts).
+    pub fn needs_counts(&self) -> bool {
+        self.0.iter().any(|(choice, _)| choice.is_counted())
+    }
+
+    /// Whether it has to count where calls go, see [`Config::call_targets`](crate::Config::call_targets).
+    pub fn needs_call_targets(&self) -> bool {
+        self.0.iter().any(|(choice, _)| choice.wants_call_targets())
+    }
+
+    /// Whether the module has to be compiled by [`compile`](Self::compile).
+    pub fn needs_hooks(&self) -> bool {
+        self.0.iter().any(|(_, observer)| observer.is_some())
+    }
+
+    /// Compiles a module, and what the monitors need into it. It is kept in no cache.
+    pub fn compile(&self, engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module, Error> {
+        let bytes = binary(bytes.as_ref())?;
+        let plan = self.plan(engine, &bytes)?;
+        Module::with_plan(engine, &bytes, &plan)
+    }
+
+    /// Compiles a module that was compiled before, and has it inside.
+    pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
+        self.compile(engine, &*module.inner.bytes)
+    }
+
+    fn plan(&self, engine: &Engine, bytes: &[u8]) -> Result<Plan, Error> {
+        let observers: Vec<&Arc<dyn Observer>> = self.0.iter().filter_map(|(_, observer)| observer.as_ref()).collect();
+        if observers.is_empty() {
+            return Ok(Plan::default());
+        }
+        let mut draft = Draft::default();
+        let features = engine.target().options.features;
+        Outline::with(bytes, features, |outline| {
+            observers.iter().for_each(|observer| Arc::clone(observer).plan(outline, &mut draft));
+        })?;
+        Ok(draft.finish())
+    }
+
+    /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.
+    pub fn reports(&self, module: &Module) -> Vec<Report> {
+        let each = |(choice, observer): &(Choice, Option<Arc<dyn Observer>>)| match observer {
+            Some(observer) => Some(Report { shown: choice.top(), ..observer.report(module) }),
+            None => choice.report(module),
+        };
+        self.0.iter().filter_map(each).collect()
+    }
+}

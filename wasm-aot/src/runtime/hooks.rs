@@ -1,0 +1,95 @@
+//! Hooks that fire, and what instances keep for them.
+//!
+//! A receiver that panics is told so, and the program goes on: it has done nothing wrong.
+//!
+//! # Safety
+//!
+//! This module exists to read and write words of a vmctx, and values that machine code has put into its frame.
+#![allow(unsafe_code)]
+
+use super::instance::InstanceData;
+use super::store::StoreCore;
+use crate::compile::{Call, Firing, Room};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Gives a receiver what was captured.
+///
+/// # Safety
+/// `values` has room for what the call captures.
+pub(super) unsafe fn fire(call: &Call, vmctx: usize, frame: usize, values: *mut [u64; 2]) {
+    // SAFETY: (1) the caller, see # Safety.
+    let values = unsafe { std::slice::from_raw_parts_mut(values, call.captures.len()) };
+    let mut firing = Firing { number: call.number, vmctx, frame, values };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.receiver.fire(&mut firing))) {
+        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        call.receiver.failed(why.unwrap_or("it does not say why"));
+    }
+}
+
+/// A word of an instance, and what it was.
+pub(super) type Kept<'a> = (&'a AtomicU64, u64);
+
+impl InstanceData {
+    /// The words that the plan of its code has asked for.
+    fn room(&self) -> Room {
+        let first = self.module.layout.counter(self.module.counters + 2 * self.module.calls);
+        Room { vmctx: self.base(), words: self.base() + first as usize }
+    }
+
+    /// Tells receivers that it begins.
+    pub(super) fn begin_hooks(&self) {
+        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.begin(self.room()));
+    }
+
+    /// Tells receivers that it ends.
+    pub(super) fn end_hooks(&self) {
+        self.module.code.plan().receivers().iter().for_each(|receiver| receiver.end(self.room()));
+    }
+}
+
+/// What an instance's memory holds that machine code has just accessed.
+pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8> {
+    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it, which lives, and whose store waits for us.
+    let (instance, store) = unsafe {
+        let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
+        (instance, &*instance.store)
+    };
+    let (base, size) = store.memories[instance.memories[memory as usize]].extent();
+    match address.checked_add(len as u64) {
+        // SAFETY: (1) inside of the memory. Others may write at the same time, where they share it: then it is what one of them has written.
+        Some(end) if end <= size as u64 => (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect(),
+        _ => Vec::new(),
+    }
+}
+
+impl Room {
+    /// One of its words.
+    pub(crate) fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
+        // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that lives: whoever has its room forgets it when it ends.
+        unsafe { AtomicU64::from_ptr((self.words + 8 * word.0 as usize) as *mut u64) }
+    }
+}
+
+impl StoreCore {
+    /// The words that become again what they are now, if machine code that is entered now is left early.
+    pub(super) fn keep_words(&self) -> Vec<Kept<'_>> {
+        if !self.restores {
+            return Vec::new();
+        }
+        let of = |instance: &InstanceData| {
+            let room = instance.room();
+            let words = instance.module.code.plan().restored().iter().map(move |word| room.word(*word));
+            words.map(|word| (word, word.load(Relaxed))).collect::<Vec<_>>()
+        };
+        self.instances.iter().flat_map(|instance| of(instance)).collect()
+    }
+}
+
+/// Has words be again what they were.
+pub(super) fn restore(kept: &[Kept<'_>]) {
+    kept.iter().for_each(|(word, was)| word.store(*was, Relaxed));
+}
+
+#[cfg(test)]
+mod tests;
