@@ -10,7 +10,6 @@ use cranelift_codegen::ir::{
     AbiParam, BlockArg, BlockCall, ExceptionTableData, ExceptionTableItem, ExtFuncData, ExternalName, FuncRef, InstBuilder,
     MemFlagsData, SigRef, Signature, UserExternalName, Value, condcodes::IntCC, types,
 };
-use cranelift_codegen::isa::CallConv;
 
 /// What is called.
 #[derive(Clone, Copy)]
@@ -209,7 +208,7 @@ impl Translator<'_> {
 }
 
 pub(super) fn builtin_signature(builtin: Builtin) -> Signature {
-    let mut signature = Signature::new(CallConv::SystemV);
+    let mut signature = Signature::new(builtin.convention());
     if builtin.takes_vmctx() {
         signature.params.push(AbiParam::new(types::I64));
     }

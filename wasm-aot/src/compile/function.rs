@@ -117,6 +117,9 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
         CodegenError::ImplLimitExceeded => {
             CompileError::TooLarge { what: "the function has more values than can be numbered".into(), place: Place::default() }
         }
+        CodegenError::Verifier(errors) => {
+            CompileError::unsupported(format!("code generation: {}", errors.to_string().trim_end()), Place::default())
+        }
         other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
     let buffer = &context.compiled_code().expect("compiled above").buffer;

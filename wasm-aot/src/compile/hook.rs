@@ -368,16 +368,29 @@ impl<'a> Emitter<'_, 'a> {
             };
             self.builder().ins().stack_store(types::I64, value, slot, 16 * i as i32);
         }
-        // The plan is kept together with its code.
-        let call_at = self.builder().ins().iconst(types::I64, std::ptr::from_ref(call) as i64);
-        let frame = self.builder().ins().get_frame_pointer(types::I64);
-        let values = self.builder().ins().stack_addr(types::I64, slot, 0);
-        self.builtin(Builtin::Hook, &[call_at, frame, values]);
+        self.call_receiver(call, slot);
         if call.writes {
             for (i, capture) in call.captures.iter().enumerate().filter(|(i, _)| captured[*i].is_some()) {
                 self.write_back(*capture, slot, 16 * i as i32);
             }
         }
+    }
+
+    /// Gives a receiver a word, which is all that it is given, and gives what it makes of it.
+    pub(crate) fn exchange(&mut self, call: &'a Call, word: Value) -> Value {
+        debug_assert!(call.captures.is_empty(), "nothing of the program's");
+        let slot = self.slot(1);
+        self.builder().ins().stack_store(types::I64, word, slot, 0);
+        self.call_receiver(call, slot);
+        self.builder().ins().stack_load(types::I64, types::I64, slot, 0)
+    }
+
+    fn call_receiver(&mut self, call: &'a Call, slot: StackSlot) {
+        // The plan is kept together with its code.
+        let call_at = self.builder().ins().iconst(types::I64, std::ptr::from_ref(call) as i64);
+        let frame = self.builder().ins().get_frame_pointer(types::I64);
+        let values = self.builder().ins().stack_addr(types::I64, slot, 0);
+        self.builtin(Builtin::Hook, &[call_at, frame, values]);
     }
 
     fn captured(&mut self, capture: Capture) -> Option<Value> {

@@ -130,6 +130,13 @@ pub(crate) struct Room {
     pub(crate) words: usize,
 }
 
+impl Room {
+    /// The address of a word.
+    pub(crate) fn address(self, word: Word) -> usize {
+        self.words + 8 * word.0 as usize
+    }
+}
+
 /// A hook that fires.
 #[derive(Debug)]
 pub(crate) struct Firing<'a> {

@@ -6,13 +6,18 @@
 //! (`Observer`).
 
 mod counted;
+mod flame;
+mod functions;
 mod memory;
+mod meter;
 mod observer;
 #[allow(dead_code, reason = "options of all kinds")]
 mod options;
 #[allow(dead_code, reason = "whatever a monitor chooses places by")]
 mod outline;
+mod profile;
 mod report;
+mod tree;
 mod watch;
 
 pub use options::{Choice, Choices, MonitorError};
@@ -81,6 +86,12 @@ pub const KINDS: &[Kind] = &[
         source: Source::Counts { call_targets: false, report: counted::coverage },
     },
     Kind {
+        name: "functions",
+        about: "how often each function was called, and how much time it has taken itself",
+        options: &[],
+        source: Source::Hooks(functions::begin),
+    },
+    Kind {
         name: "globals",
         about: "how often each global was read and written",
         options: &[],
@@ -115,6 +126,18 @@ pub const KINDS: &[Kind] = &[
         about: "how often each kind of instruction was executed",
         options: &[],
         source: Source::Counts { call_targets: false, report: counted::opcodes },
+    },
+    Kind {
+        name: "profile",
+        about: "who called whom, how often, and how long that took: the tree of calling contexts",
+        options: &[
+            ("depth=N", "what is deeper belongs to who has called it"),
+            ("folded[=FILE]", "stacks and nanoseconds, as tools for flame graphs read them"),
+            ("svg[=FILE]", "a flame graph"),
+            ("pprof=FILE", "as pprof reads it"),
+            ("dot[=FILE]", "as Graphviz reads it"),
+        ],
+        source: Source::Hooks(profile::begin),
     },
 ];
 

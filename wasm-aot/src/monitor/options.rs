@@ -141,6 +141,11 @@ impl Choice {
         self.top
     }
 
+    /// Whether functions were chosen by name.
+    pub(super) fn names(&self) -> bool {
+        self.functions.is_some()
+    }
+
     /// Whether a function is to be looked at.
     pub(super) fn wants(&self, function: &str) -> bool {
         self.functions.as_ref().is_none_or(|glob| glob.is_match(function))

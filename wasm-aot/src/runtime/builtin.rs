@@ -173,6 +173,34 @@ extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {
     unsafe { super::throw::throw(store(vmctx), exception, frame, pc, true) }
 }
 
+std::arch::global_asm!(
+    ".globl fastinst_wasm_charge",
+    ".type fastinst_wasm_charge,@function",
+    // rdi: the words of a meter, rsi: the account that is charged from now on
+    "fastinst_wasm_charge:",
+    "push rax",
+    "push rcx",
+    "push rdx",
+    "rdtsc",
+    "shl rdx, 32",
+    "or rax, rdx",
+    "mov rcx, [rdi]",
+    "mov rdx, rax",
+    "sub rdx, [rdi + 8]",
+    "add [rcx], rdx",
+    "mov [rdi + 8], rax",
+    "mov [rdi], rsi",
+    "pop rdx",
+    "pop rcx",
+    "pop rax",
+    "ret",
+);
+
+unsafe extern "C" {
+    /// Changes no register.
+    fn fastinst_wasm_charge(meter: *mut [u64; 2], account: *mut u64);
+}
+
 /// The table that every vmctx leads to, in the order of [`Builtin::ALL`].
 pub(crate) static TABLE: Table = Table(table());
 
@@ -204,6 +232,7 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::ExceptionNew => exception_new as *const u8,
             Builtin::CallTarget => call_target as *const u8,
             Builtin::Hook => hook as *const u8,
+            Builtin::Charge => fastinst_wasm_charge as *const u8,
             Builtin::Throw => throw as *const u8,
         };
         i += 1;

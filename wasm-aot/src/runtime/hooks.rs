@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// # Safety
 /// `values` has room for what the call captures.
 pub(super) unsafe fn fire(call: &Call, vmctx: usize, frame: usize, values: *mut [u64; 2]) {
-    // SAFETY: (1) the caller, see # Safety.
-    let values = unsafe { std::slice::from_raw_parts_mut(values, call.captures.len()) };
+    // SAFETY: (1) the caller, see # Safety; there is always room for one value.
+    let values = unsafe { std::slice::from_raw_parts_mut(values, call.captures.len().max(1)) };
     let mut firing = Firing { number: call.number, vmctx, frame, values };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.receiver.fire(&mut firing))) {
         let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -67,7 +67,7 @@ impl Room {
     /// One of its words.
     pub(crate) fn word<'a>(self, word: crate::compile::Word) -> &'a AtomicU64 {
         // SAFETY: (1) the layout keeps words aligned, and inside of the memory of an instance that lives: whoever has its room forgets it when it ends.
-        unsafe { AtomicU64::from_ptr((self.words + 8 * word.0 as usize) as *mut u64) }
+        unsafe { AtomicU64::from_ptr(self.address(word) as *mut u64) }
     }
 }
 

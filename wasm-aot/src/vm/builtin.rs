@@ -1,6 +1,7 @@
 //! What machine code asks the runtime to do: functions of the host's calling convention, called through a table.
 
 use cranelift_codegen::ir::{Type, types};
+use cranelift_codegen::isa::CallConv;
 
 /// An address, or an index or a size that has been widened to 64 bits.
 const W: Type = types::I64;
@@ -63,6 +64,9 @@ builtins! {
     CallTarget(I32, W);
     /// Call, frame, captured values: a hook has fired.
     Hook(W, W, W);
+    /// Two words (the account that is charged, and when that began), another account: adds the time since then to the one, and charges the other. Changes no
+    /// register.
+    Charge(W, W);
     /// Exception, frame, return address of that frame's call: goes to whoever catches it.
     Throw(W, W, W);
 }
@@ -70,7 +74,15 @@ builtins! {
 impl Builtin {
     /// Whether it is told the instance.
     pub(crate) fn takes_vmctx(self) -> bool {
-        !matches!(self, Self::Fill | Self::Copy)
+        !matches!(self, Self::Fill | Self::Copy | Self::Charge)
+    }
+
+    /// How it is called.
+    pub(crate) fn convention(self) -> CallConv {
+        match self {
+            Self::Charge => CallConv::PreserveAll,
+            _ => CallConv::SystemV,
+        }
     }
 
     /// Where its address is in the table.

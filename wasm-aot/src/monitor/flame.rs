@@ -1,0 +1,180 @@
+//! Forms of a profile that other tools draw: folded stacks, flame graphs, pprof, Graphviz.
+
+use super::profile::Table;
+use inferno::flamegraph;
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{Seek as _, Write as _};
+
+/// What a profile is written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Folded,
+    Svg,
+    Pprof,
+    Dot,
+}
+
+impl Form {
+    pub(super) const ALL: [Self; 4] = [Self::Folded, Self::Svg, Self::Pprof, Self::Dot];
+
+    /// The option that asks for it.
+    pub(super) fn option(self) -> &'static str {
+        match self {
+            Self::Folded => "folded",
+            Self::Svg => "svg",
+            Self::Pprof => "pprof",
+            Self::Dot => "dot",
+        }
+    }
+
+    /// Whether it may stand instead of a table.
+    pub(super) fn is_text(self) -> bool {
+        self != Self::Pprof
+    }
+}
+
+/// Writes a file's contents anew.
+pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    file.write_all(contents)
+}
+
+impl Table<'_> {
+    /// The profile in a form.
+    pub(super) fn drawn(&self, form: Form) -> Vec<u8> {
+        match form {
+            Form::Folded => self.folded().into_bytes(),
+            Form::Svg => self.svg(),
+            Form::Pprof => self.pprof(),
+            Form::Dot => self.dot().into_bytes(),
+        }
+    }
+
+    /// A line for each context: who was on the stack, and nanoseconds.
+    fn folded(&self) -> String {
+        let mut out = String::new();
+        for i in self.sum.in_order() {
+            let way: Vec<String> = self.sum.way(i).into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
+            let _ = writeln!(out, "{} {}", way.join(";"), self.nanoseconds(self.sum.contexts[i].own));
+        }
+        out
+    }
+
+    fn svg(&self) -> Vec<u8> {
+        let mut options = flamegraph::Options::default();
+        options.title = "profile".into();
+        options.count_name = "ns".into();
+        let mut svg = Vec::new();
+        let folded = self.folded();
+        match flamegraph::from_lines(&mut options, folded.lines(), &mut svg) {
+            Ok(()) => svg,
+            // Nothing was called.
+            Err(_) => b"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1\" height=\"1\"/>\n".to_vec(),
+        }
+    }
+
+    fn dot(&self) -> String {
+        let mut out = String::from("digraph profile {\n  node [shape=box];\n");
+        for i in self.sum.in_order() {
+            let context = &self.sum.contexts[i];
+            let name = (self.name)(context.function).replace('\\', "\\\\").replace('"', "\\\"");
+            let share = if self.nested[0] == 0 { 0.0 } else { self.nested[i] as f64 / self.nested[0] as f64 * 100.0 };
+            let (own, nested) = (self.nanoseconds(context.own), self.nanoseconds(self.nested[i]));
+            let _ = writeln!(out, "  n{i} [label=\"{name}\\n{nested} ns ({share:.1}%), {own} ns itself\"];");
+            if context.parent != 0 {
+                let _ = writeln!(out, "  n{} -> n{i} [label=\"{}\"];", context.parent, context.calls);
+            }
+        }
+        out.push_str("}\n");
+        out
+    }
+
+    /// As pprof reads it: calls and nanoseconds of each context.
+    fn pprof(&self) -> Vec<u8> {
+        let mut names = Names::default();
+        let mut profile = Message::default();
+        for (kind, unit) in [("calls", "count"), ("time", "nanoseconds")] {
+            let mut value = Message::default();
+            value.number(1, names.number(kind));
+            value.number(2, names.number(unit));
+            profile.bytes(1, &value.0);
+        }
+        let mut functions: HashMap<u32, u64> = HashMap::new();
+        for i in self.sum.in_order() {
+            let context = &self.sum.contexts[i];
+            let next = functions.len() as u64 + 1;
+            functions.entry(context.function).or_insert(next);
+            let mut sample = Message::default();
+            // The innermost first. Locations have the numbers of their functions.
+            sample.packed(1, self.sum.way(i).iter().rev().map(|function| functions[function]));
+            sample.packed(2, [context.calls, self.nanoseconds(context.own)].into_iter());
+            profile.bytes(2, &sample.0);
+        }
+        for (function, id) in &functions {
+            let (mut line, mut location, mut named) = (Message::default(), Message::default(), Message::default());
+            line.number(1, *id);
+            location.number(1, *id);
+            location.bytes(4, &line.0);
+            profile.bytes(4, &location.0);
+            named.number(1, *id);
+            named.number(2, names.number(&(self.name)(*function)));
+            profile.bytes(5, &named.0);
+        }
+        // The first is always empty.
+        profile.bytes(6, b"");
+        names.all.iter().for_each(|name| profile.bytes(6, name.as_bytes()));
+        profile.0
+    }
+}
+
+/// Texts by their numbers, which begin with 1.
+#[derive(Default)]
+struct Names {
+    known: HashMap<String, u64>,
+    all: Vec<String>,
+}
+
+impl Names {
+    fn number(&mut self, name: &str) -> u64 {
+        if let Some(number) = self.known.get(name) {
+            return *number;
+        }
+        self.all.push(name.to_owned());
+        self.known.insert(name.to_owned(), self.all.len() as u64);
+        self.all.len() as u64
+    }
+}
+
+/// A message of protocol buffers.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.varint(field << 3);
+        self.varint(value);
+    }
+
+    fn bytes(&mut self, field: u64, bytes: &[u8]) {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn packed(&mut self, field: u64, values: impl Iterator<Item = u64>) {
+        let mut packed = Self::default();
+        values.for_each(|value| packed.varint(value));
+        self.bytes(field, &packed.0);
+    }
+}

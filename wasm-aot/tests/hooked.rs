@@ -1,0 +1,297 @@
+//! Monitors with hooks say what an interpreter says that shares no code with us: there the program tells by itself what it does.
+//!
+//! Programs are texts with notes in braces. For us the notes are left out; for the interpreter they are calls of a function that writes down:
+//!
+//! ```text
+//!     {+name}            function `name` begins
+//!     {-}                it ends
+//!     {r 4 8 INDEX}      INDEX, at which 4 bytes are read with offset 8; {w …} of writing
+//! ```
+
+use std::collections::BTreeMap;
+use wasm_aot::monitor::{Cell, Choices, Report, Watch};
+use wasm_aot::{Config, Engine, Linker, Store, Val};
+
+/// What an interpreter writes down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Note {
+    Begin(String),
+    End,
+    Access { writes: bool, size: u32, address: u64 },
+}
+
+/// The text of a program, with its notes as calls, and the names of its functions; or without.
+fn text(template: &str, with_notes: bool) -> (String, Vec<String>) {
+    let mut out = String::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut rest = template;
+    while let Some((before, behind)) = rest.split_once('{') {
+        let (note, behind) = behind.split_once('}').expect("a note ends");
+        out.push_str(before);
+        rest = behind;
+        let words: Vec<&str> = note.splitn(4, ' ').collect();
+        match words[..] {
+            ["imports"] if with_notes => out.push_str(
+                "(import \"note\" \"begin\" (func $begin (param i32))) (import \"note\" \"end\" (func $end))
+                 (import \"note\" \"access\" (func $access (param i32 i32 i32 i32) (result i32)))",
+            ),
+            [kind @ ("r" | "w"), size, offset, index] if with_notes => out.push_str(&format!(
+                "(call $access (i32.const {}) (i32.const {size}) (i32.const {offset}) {index})",
+                u32::from(kind == "w")
+            )),
+            ["r" | "w", _, _, index] => out.push_str(index),
+            ["-"] if with_notes => out.push_str("(call $end)"),
+            [name] if with_notes && name.starts_with('+') => {
+                out.push_str(&format!("(call $begin (i32.const {}))", names.len()));
+                names.push(name[1..].to_owned());
+            }
+            _ => {}
+        }
+    }
+    out.push_str(rest);
+    (out, names)
+}
+
+/// What the interpreter writes down while it calls `f` with each argument.
+fn noted(template: &str, args: &[i32]) -> Vec<Note> {
+    let (text, names) = text(template, true);
+    let mut config = wasmi::Config::default();
+    config.wasm_tail_call(true);
+    let engine = wasmi::Engine::new(&config);
+    let module = wasmi::Module::new(&engine, wat::parse_str(&text).unwrap_or_else(|e| panic!("{e}"))).expect("valid");
+    let mut store = wasmi::Store::new(&engine, Vec::new());
+    let mut linker = wasmi::Linker::new(&engine);
+    type Caller<'a> = wasmi::Caller<'a, Vec<Note>>;
+    let begin = move |mut caller: Caller<'_>, name: i32| caller.data_mut().push(Note::Begin(names[name as usize].clone()));
+    linker.func_wrap("note", "begin", begin).expect("new");
+    linker.func_wrap("note", "end", |mut caller: Caller<'_>| caller.data_mut().push(Note::End)).expect("new");
+    let access = |mut caller: Caller<'_>, writes: i32, size: i32, offset: i32, index: i32| {
+        let address = u64::from(index as u32) + u64::from(offset as u32);
+        let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory).expect("a memory");
+        if address + size as u64 <= memory.data_size(&caller) as u64 {
+            caller.data_mut().push(Note::Access { writes: writes != 0, size: size as u32, address });
+        }
+        index
+    };
+    linker.func_wrap("note", "access", access).expect("new");
+    linker.func_wrap("host", "twice", |x: i32| x * 2).expect("new");
+    let instance = linker.instantiate_and_start(&mut store, &module).expect("an instance");
+    let function = instance.get_typed_func::<i32, i32>(&store, "f").expect("exported");
+    for arg in args {
+        let _ = function.call(&mut store, *arg);
+    }
+    store.into_data()
+}
+
+/// What monitors report when `f` was called with each argument.
+fn observed(template: &str, args: &[i32], monitors: &[&str]) -> Vec<Report> {
+    let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("known")).expect("ready");
+    let engine =
+        Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets())).expect("an engine");
+    let module = watch.compile(&engine, text(template, false).0).unwrap_or_else(|error| panic!("{error}"));
+    let mut linker = Linker::new(&engine);
+    linker.func_wrap("host", "twice", |x: i32| x * 2).expect("new");
+    // What an instance has seen is not lost when it ends.
+    let (early, late) = args.split_at(args.len() / 2);
+    for (args, ends) in [(early, true), (late, false)] {
+        let mut store = Store::new(&engine, ());
+        let instance = linker.instantiate(&mut store, &module).expect("an instance");
+        let function = instance.get_func(&mut store, "f").expect("exported");
+        for arg in args {
+            let _ = function.call(&mut store, &[Val::I32(*arg)]);
+        }
+        if !ends {
+            return watch.reports(&module);
+        }
+    }
+    unreachable!("the second half is reported")
+}
+
+fn column(report: &Report, name: &str) -> usize {
+    report.columns.iter().position(|column| *column == name).unwrap_or_else(|| panic!("{name}: {:?}", report.columns))
+}
+
+fn words(report: &Report, name: &str) -> Vec<String> {
+    let at = column(report, name);
+    let word = |row: &Vec<Cell>| match &row[at] {
+        Cell::Text(text) => text.clone(),
+        other => panic!("{other:?}"),
+    };
+    report.rows.iter().map(word).collect()
+}
+
+fn counts(report: &Report, name: &str) -> Vec<u64> {
+    let at = column(report, name);
+    let count = |row: &Vec<Cell>| match row[at] {
+        Cell::Count(count) => count,
+        ref other => panic!("{other:?}"),
+    };
+    report.rows.iter().map(count).collect()
+}
+
+/// Loads and stores of all sizes, within pages and across them, and some that trap.
+const ACCESSES: &str = r#"(module {imports} (memory (export "memory") 3)
+    (func (export "f") (param i32) (result i32) (local i32 i32 i64 f64)
+        (loop $l
+            (local.set 2 (i32.load8_u offset=65533 {r 1 65533 (local.get 1)}))
+            (i32.store offset=8 {w 4 8 (local.get 1)} (local.get 2))
+            (local.set 3 (i64.load32_s {r 4 0 (local.get 0)}))
+            (i64.store16 {w 2 0 (i32.mul (local.get 1) (i32.const 3))} (local.get 3))
+            (local.set 4 (f64.load {r 8 0 (local.get 1)}))
+            (f64.store offset=65530 {w 8 65530 (local.get 1)} (local.get 4))
+            (drop (f32.load offset=4 {r 4 4 (local.get 0)}))
+            (local.set 1 (i32.add (local.get 1) (i32.const 1021)))
+            (br_if $l (i32.lt_u (local.get 1) (local.get 0))))
+        (i32.load16_s {r 2 0 (i32.mul (local.get 0) (i32.const 7))})))"#;
+
+#[test]
+fn memory_says_what_each_page_sees() {
+    let args = [0, 1, 5_000, 20_000, 64_000, 70_000, 100_000, -1];
+    let mut expected: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
+    for note in noted(ACCESSES, &args) {
+        let Note::Access { writes, address, .. } = note else { continue };
+        expected.entry(address >> 16).or_default()[usize::from(writes)] += 1;
+    }
+    let report = &observed(ACCESSES, &args, &["memory"])[0];
+    let pages = words(report, "from").into_iter().map(|from| u64::from_str_radix(&from, 16).expect("an address") >> 16);
+    let found = counts(report, "reads").into_iter().zip(counts(report, "writes")).map(|(reads, writes)| [reads, writes]);
+    assert_eq!(pages.zip(found).collect::<BTreeMap<_, _>>(), expected);
+}
+
+#[test]
+fn a_trace_of_memory_has_every_access_in_order() {
+    let args = [3_000, 70_000, -1];
+    let path = std::env::temp_dir().join(format!("wasm-aot-accesses-{}", std::process::id()));
+    observed(ACCESSES, &args, &[&format!("memory,trace={}", path.display())]);
+    let trace = std::fs::read_to_string(&path).expect("written");
+    std::fs::remove_file(&path).expect("there");
+    let found = trace.lines().map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [_, _, kind, "0", address, size, value] = fields[..] else { panic!("{line}") };
+        let size: u32 = size.parse().expect("a number");
+        assert_eq!(value.len() as u32, 2 * size, "{line}");
+        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).expect("an address");
+        Note::Access { writes: kind == "store", size, address }
+    });
+    let (found, expected): (Vec<Note>, _) = (found.collect(), noted(ACCESSES, &args));
+    assert!(found == expected, "{:?}", found.iter().zip(&expected).find(|(found, expected)| found != expected));
+}
+
+/// Recursion, a tail call, every way out, and a trap deep inside.
+const CALLS: &str = r#"(module {imports} (import "host" "twice" (func $twice (param i32) (result i32)))
+    (memory (export "memory") 1) (table funcref (elem $odd $leaf))
+    (type $t (func (param i32) (result i32)))
+    (func $fib (type $t) {+fib} (if (i32.lt_u (local.get 0) (i32.const 2)) (then {-} (return (local.get 0))))
+        (i32.add (call $fib (i32.sub (local.get 0) (i32.const 1))) (call $fib (i32.sub (local.get 0) (i32.const 2)))) {-})
+    (func $even (type $t) {+even} (if (i32.eqz (local.get 0)) (then {-} (return (i32.const 1))))
+        (call $leaf (local.get 0)) (drop)
+        {-} (return_call $odd (i32.sub (local.get 0) (i32.const 1))))
+    (func $odd (type $t) {+odd} (block (br_if 0 (local.get 0)) {-} (br 1 (i32.const 0)))
+        {-} (return_call_indirect (type $t) (i32.sub (local.get 0) (i32.const 1)) (i32.and (local.get 0) (i32.const 1))))
+    (func $leaf (type $t) {+leaf} (i32.div_s (i32.const 100) (i32.sub (local.get 0) (i32.const 9))) {-})
+    (func $f (export "f") (type $t) {+f} (drop (call $fib (i32.and (local.get 0) (i32.const 7))))
+        {+twice} (drop (call $twice (local.get 0))) {-}
+        (drop (call $even (local.get 0))) (call_indirect (type $t) (local.get 0) (i32.const 0)) {-}))"#;
+
+/// Ways to functions and how often they were gone, by what was written down.
+fn ways(notes: &[Note], args: usize) -> BTreeMap<String, u64> {
+    let (mut stack, mut ways, mut calls) = (Vec::<&str>::new(), BTreeMap::new(), 0);
+    for note in notes {
+        match note {
+            // After a trap the host begins anew.
+            Note::Begin(name) if name == "f" => (stack, calls) = (vec!["f"], calls + 1),
+            Note::Begin(name) => stack.push(name),
+            Note::End => drop(stack.pop()),
+            Note::Access { .. } => {}
+        }
+        if let Note::Begin(_) = note {
+            *ways.entry(stack.join(";")).or_default() += 1;
+        }
+    }
+    assert_eq!(calls, args);
+    ways
+}
+
+#[test]
+fn the_tree_of_contexts_is_what_the_program_says_itself_also_after_traps() {
+    let args = [5, 9, 10, 0, 7, 12, 9];
+    let expected = ways(&noted(CALLS, &args), args.len());
+    assert!(expected.len() > 10, "{expected:?}");
+    let report = &observed(CALLS, &args, &["profile"])[0];
+    // The imported function is called by its own name here.
+    let found: BTreeMap<String, u64> = words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn flat_profiles_have_the_calls_of_the_tree_and_monitors_do_not_know_of_each_other() {
+    let args = [5, 9, 10, 7];
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for (way, calls) in ways(&noted(CALLS, &args), args.len()) {
+        *expected.entry(way.rsplit(';').next().expect("a name").to_owned()).or_default() += calls;
+    }
+    let reports = observed(CALLS, &args, &["functions", "profile,depth=2", "hotness", "memory", "calls,graph"]);
+    let found: BTreeMap<String, u64> = words(&reports[0], "function").into_iter().zip(counts(&reports[0], "calls")).collect();
+    assert_eq!(found, expected);
+    assert!(counts(&reports[1], "depth").iter().all(|depth| *depth <= 2));
+    let alone = observed(CALLS, &args, &["hotness"]);
+    assert_eq!(alone[0], reports[2]);
+}
+
+#[test]
+fn time_is_charged_once_and_belongs_to_who_has_spent_it() {
+    let text = r#"(module (func $work (param i32) (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))))
+        (func $idle) (func $calls (call $work (i32.const 3000000)) (call $idle))
+        (func (export "f") (param i32) (result i32) (call $calls) (i32.const 1)))"#;
+    let reports = observed(text, &[1, 1], &["functions", "profile"]);
+    let time = |name: &str| {
+        let at = words(&reports[0], "function").iter().position(|other| other == name).expect("called");
+        counts(&reports[0], "nanoseconds")[at]
+    };
+    assert!(time("work") > 10 * (time("idle") + time("calls")), "{:?}", reports[0]);
+    let (own, nested) = (counts(&reports[1], "self ns"), counts(&reports[1], "nested ns"));
+    // The outermost has the time of all.
+    let all: u64 = own.iter().sum();
+    assert!(nested[0].abs_diff(all) <= own.len() as u64, "{nested:?} {own:?}");
+}
+
+#[test]
+fn exceptions_end_what_they_leave() {
+    let text = r#"(module (tag $e)
+        (func $throws (param i32) (if (local.get 0) (then (throw $e))))
+        (func $between (param i32) (call $throws (local.get 0)))
+        (func $after)
+        (func $f (export "f") (param i32) (result i32)
+            (block $h (try_table (catch $e $h) (call $between (local.get 0))))
+            (call $after) (i32.const 1)))"#;
+    let report = &observed(text, &[1, 0, 1, 1], &["profile"])[0];
+    let found: BTreeMap<String, u64> = words(report, "way").into_iter().zip(counts(report, "calls")).collect();
+    let expected = [("f", 4), ("f;after", 4), ("f;between", 4), ("f;between;throws", 4)];
+    assert_eq!(found, expected.map(|(way, calls)| (way.to_owned(), calls)).into());
+}
+
+#[test]
+fn profiles_are_drawn_in_the_forms_of_other_tools() {
+    let text = |form: &str| observed(CALLS, &[6, 10], &[&format!("profile,{form}")])[0].text();
+    assert!(text("folded").lines().any(|line| line.starts_with("f;fib;fib ")), "{}", text("folded"));
+    assert!(text("svg").contains("<svg") && text("svg").contains("fib"));
+    let dot = text("dot");
+    assert!(dot.starts_with("digraph profile {") && dot.contains("-> n") && dot.ends_with("}\n"), "{dot}");
+    let path = std::env::temp_dir().join(format!("wasm-aot-pprof-{}", std::process::id()));
+    text(&format!("pprof={}", path.display()));
+    let pprof = std::fs::read(&path).expect("written");
+    std::fs::remove_file(&path).expect("there");
+    assert!(pprof.windows(3).any(|window| window == b"fib") && pprof[0] == 0x0a);
+}
+
+#[test]
+fn bad_choices_are_refused_by_name() {
+    let error = |choice: &str| match Choices::new([choice]) {
+        Err(error) => error.to_string(),
+        Ok(choices) => Watch::new(choices).expect_err("refused").to_string(),
+    };
+    assert!(error("profile,depth=deep").contains("depth=deep: expected a number"), "{}", error("profile,depth=deep"));
+    assert!(error("profile,pprof").contains("needs a value"), "{}", error("profile,pprof"));
+    assert!(error("memory,trace=/no/such/folder/x").contains("trace=/no/such/folder/x: No such file"));
+    assert!(error("profle").contains("did you mean profile?"));
+}
