@@ -1,0 +1,89 @@
+//! What matching finds: which function is called where, with what.
+
+use std::collections::HashMap;
+
+/// Where, seen from an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Moment {
+    /// Before the function's first instruction.
+    Entry,
+    /// In front of the instruction.
+    Before,
+    /// In front of it, if it is going to branch.
+    Taken,
+    /// Behind it, where control goes on or lands.
+    Behind,
+}
+
+/// What is handed over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Argument {
+    I32(i32),
+    I64(i64),
+    F32(u32),
+    F64(u64),
+    V128(u128),
+    /// The null of references.
+    Null,
+    /// An operand, counted from the top of the stack.
+    Operand(u32),
+    /// A result, counted from the top of the stack.
+    Result(u32),
+    Local(u32),
+    /// The size of a memory in bytes.
+    MemoryBytes(u32),
+    /// Whether the reference on the stack is null, or is not.
+    IsNull(bool),
+    /// The index of the function that is about to be used, or -1: of a table's entry, or of the reference at a depth.
+    Entry(u32),
+    Reference(u32),
+}
+
+/// A call of a monitor's function at a site.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    /// Which of the monitors.
+    pub(crate) observer: u16,
+    /// Which of its rules.
+    pub(crate) rule: u16,
+    /// The function that is called.
+    pub(crate) function: u32,
+    pub(crate) arguments: Vec<Argument>,
+    pub(crate) moment: Moment,
+    /// Where the instruction is in the module.
+    pub(crate) offset: u32,
+    /// The identity of the probe, by which its monitor may take it away.
+    pub(crate) id: u32,
+}
+
+/// All calls in a program, by its functions, in the order in which they are made.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
+    functions: HashMap<u32, Vec<Binding>>,
+}
+
+impl Bindings {
+    pub(crate) fn insert(&mut self, function: u32, bindings: Vec<Binding>) {
+        if !bindings.is_empty() {
+            self.functions.entry(function).or_default().extend(bindings);
+        }
+    }
+
+    /// Those of a function, in the order of their places.
+    pub(crate) fn of(&self, function: u32) -> &[Binding] {
+        self.functions.get(&function).map_or(&[], Vec::as_slice)
+    }
+
+    /// Puts those of several monitors in the order of places; at one place, the first monitor is first.
+    pub(crate) fn sort(&mut self) {
+        self.functions.values_mut().for_each(|list| list.sort_by_key(|binding| (binding.offset, binding.observer)));
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.functions.values().map(Vec::len).sum()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Binding)> {
+        self.functions.iter().flat_map(|(function, list)| list.iter().map(move |binding| (*function, binding)))
+    }
+}

@@ -1,0 +1,208 @@
+//! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
+
+use super::ObserverError;
+use super::name::Asked;
+use super::rule::{Helper, Rule, rules};
+use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, Trap, Val, ValType};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// How long one question may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where texts are put for functions that are called when a site is matched.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    memory: Memory,
+    start: u32,
+    end: u32,
+}
+
+/// An instance of a module that looks on.
+#[derive(Debug)]
+pub struct Observer {
+    pub(crate) name: String,
+    pub(crate) module: Module,
+    pub(crate) instance: Instance,
+    pub(crate) rules: Vec<Rule>,
+    functions: HashMap<u32, Func>,
+    buffer: Option<Buffer>,
+    exit: Option<Func>,
+    /// Whether its instructions of tables are numbered as the existing compiler does.
+    pub(crate) is_foreign: bool,
+    /// Since when a question may take time.
+    asked: Option<Instant>,
+}
+
+/// A value that is known when a site is matched.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Known {
+    Value(Number),
+    Text(String),
+}
+
+/// A number as it is handed over.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    I32(i32),
+    I64(i64),
+    F32(u32),
+    F64(u64),
+    V128(u128),
+}
+
+impl Number {
+    pub(crate) fn ty(self) -> ValType {
+        match self {
+            Self::I32(_) => ValType::I32,
+            Self::I64(_) => ValType::I64,
+            Self::F32(_) => ValType::F32,
+            Self::F64(_) => ValType::F64,
+            Self::V128(_) => ValType::V128,
+        }
+    }
+
+    fn val(self) -> Val {
+        match self {
+            Self::I32(value) => Val::I32(value),
+            Self::I64(value) => Val::I64(value),
+            Self::F32(bits) => Val::F32(bits),
+            Self::F64(bits) => Val::F64(bits),
+            Self::V128(bits) => Val::V128(bits),
+        }
+    }
+
+    fn of(value: &Val) -> Option<Self> {
+        Some(match value {
+            Val::I32(value) => Self::I32(*value),
+            Val::I64(value) => Self::I64(*value),
+            Val::F32(bits) => Self::F32(*bits),
+            Val::F64(bits) => Self::F64(*bits),
+            Val::V128(bits) => Self::V128(*bits),
+            _ => return None,
+        })
+    }
+}
+
+impl Observer {
+    /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is read from the names of its exports.
+    pub fn new<T: 'static>(
+        mut store: impl AsContextMut<Data = T>,
+        linker: &Linker<T>,
+        name: &str,
+        module: &Module,
+    ) -> Result<Self, ObserverError> {
+        let within = |error| ObserverError::Instance { monitor: name.to_owned(), error };
+        let info = &module.inner.info;
+        if !info.tags.is_empty() {
+            return Err(ObserverError::Exceptions(name.to_owned()));
+        }
+        let (rules, wrong) = rules(info);
+        if !wrong.is_empty() {
+            let wrong = wrong.iter().map(ToString::to_string).collect();
+            return Err(ObserverError::Names { monitor: name.to_owned(), wrong });
+        }
+        let instance = linker.instantiate(&mut store, module).map_err(within)?;
+        let mut functions = HashMap::new();
+        for (index, export) in info.exports.iter().enumerate().filter(|(_, export)| export.space == crate::module::Space::Func) {
+            let _ = index;
+            if let Some(function) = instance.get_func(&mut store, &export.name) {
+                functions.insert(export.index, function);
+            }
+        }
+        let buffer = buffer(&mut store, instance);
+        let exit = instance.get_func(&mut store, "wasm:exit");
+        let is_foreign = (0..info.functions.len() as u32)
+            .any(|index| info.function_name(index).is_some_and(|name| name.starts_with("__whamm_")));
+        Ok(Self {
+            name: name.to_owned(),
+            module: module.clone(),
+            instance,
+            rules,
+            functions,
+            buffer,
+            exit,
+            is_foreign,
+            asked: None,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it wants to say something at the end.
+    pub fn has_report(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    /// Has it say what it has seen.
+    pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
+        let Some(exit) = self.exit else { return Ok(()) };
+        let named = |error| ObserverError::Export { monitor: self.name.clone(), export: "wasm:exit".into(), error };
+        exit.call(store, &[]).map(drop).map_err(named)
+    }
+
+    /// Asks one of its functions; texts go through the buffer from `cursor` on.
+    pub(crate) fn ask<T: 'static>(
+        &mut self,
+        store: &mut crate::Store<T>,
+        helper: &Helper,
+        cursor: &mut u32,
+        known: &mut dyn FnMut(&Asked, ValType) -> Option<Known>,
+    ) -> Result<Option<Number>, crate::Error> {
+        let mut args = Vec::with_capacity(helper.params.len() + 2);
+        for (asked, ty) in &helper.params {
+            match known(asked, *ty) {
+                Some(Known::Value(value)) => args.push(value.val()),
+                Some(Known::Text(text)) => args.extend(self.write(store, &text, cursor)?),
+                None => return Ok(None),
+            }
+        }
+        if self.asked.is_none_or(|since| since.elapsed() > PATIENCE / 5) {
+            store.set_deadline(Some(PATIENCE));
+            self.asked = Some(Instant::now());
+        }
+        let function = self.functions[&helper.function];
+        let results = function.call(&mut *store, &args)?;
+        Ok(results.first().and_then(Number::of))
+    }
+
+    /// No more questions for now.
+    pub(crate) fn rest<T: 'static>(&mut self, store: &mut crate::Store<T>) {
+        if self.asked.take().is_some() {
+            store.set_deadline(None);
+        }
+    }
+
+    /// Puts a text into the buffer, as far as there is room: address and length.
+    fn write<T: 'static>(&self, store: &mut crate::Store<T>, text: &str, cursor: &mut u32) -> Result<[Val; 2], crate::Error> {
+        let Some(buffer) = self.buffer else {
+            let lacks = "texts are handed over in the exported memory \"whamm_buffer\", from the global \"whamm_buffer:start\" on, and at \
+                         most \"whamm_buffer:max\" bytes: one of these is missing";
+            return Err(crate::Error::Link(lacks.into()));
+        };
+        let at = (buffer.start + *cursor).min(buffer.end);
+        let len = text.len().min((buffer.end - at) as usize);
+        buffer.memory.write(&mut *store, at as usize, &text.as_bytes()[..len])?;
+        *cursor += len as u32;
+        Ok([Val::I32(at.cast_signed()), Val::I32(len as i32)])
+    }
+}
+
+/// Where texts are put, if the module says so.
+fn buffer<T: 'static>(store: &mut impl AsContextMut<Data = T>, instance: Instance) -> Option<Buffer> {
+    let memory = instance.get_memory(&mut *store, "whamm_buffer")?;
+    let mut number = |name: &str| match instance.get_export(&mut *store, name) {
+        Some(Extern::Global(global)) => global.get(&mut *store).ok()?.i32().map(i32::cast_unsigned),
+        _ => None,
+    };
+    let (start, max) = (number("whamm_buffer:start")?, number("whamm_buffer:max")?);
+    Some(Buffer { memory, start, end: start.checked_add(max)? })
+}
+
+/// Whether an error means that a function did not end.
+pub(crate) fn is_endless(error: &crate::Error) -> bool {
+    error.trap() == Some(Trap::Interrupted)
+}

@@ -1,0 +1,528 @@
+//! A program's sites, compared with what monitors ask for.
+//!
+//! A validator says what lies on the operand stack at each instruction. Predicates and other questions are asked in the order of sites, once for each
+//! match; what is answered is a constant from then on.
+
+use super::ObserverError;
+use super::binding::{Argument, Binding, Bindings, Moment};
+use super::guest::{Known, Number, Observer, is_endless};
+use super::name::{Asked, Event, Mode};
+use super::rule::{Given, Helper, What};
+use super::site::{self, Immediate, Nesting, Site};
+use crate::error::CompileError;
+use crate::module::{self, Body, ModuleInfo, Space};
+use crate::runtime::debug_information;
+use crate::types::ValType;
+use crate::Store;
+use std::collections::HashMap;
+use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
+
+/// The rules of a monitor, by the events that they are for.
+struct Ordered {
+    /// By mode and the place of the instruction in the table of events; each list in the order of exports.
+    opcodes: HashMap<(Mode, usize), Vec<u16>>,
+    any: HashMap<Mode, Vec<u16>>,
+    entry: Vec<u16>,
+    exit: Vec<u16>,
+    unwind: Vec<u16>,
+    start: Vec<u16>,
+    end: Vec<u16>,
+}
+
+impl Ordered {
+    fn of(observer: &Observer) -> Self {
+        let mut ordered = Self {
+            opcodes: HashMap::new(),
+            any: HashMap::new(),
+            entry: vec![],
+            exit: vec![],
+            unwind: vec![],
+            start: vec![],
+            end: vec![],
+        };
+        for (number, rule) in (0..).zip(&observer.rules) {
+            let list = match rule.event {
+                Event::Any => ordered.any.entry(rule.mode).or_default(),
+                Event::Opcode(op) => ordered.opcodes.entry((rule.mode, op.index)).or_default(),
+                Event::FuncEntry => &mut ordered.entry,
+                Event::FuncExit => &mut ordered.exit,
+                Event::FuncUnwind => &mut ordered.unwind,
+                Event::BlockStart => &mut ordered.start,
+                Event::BlockEnd => &mut ordered.end,
+            };
+            list.push(number);
+        }
+        ordered
+    }
+
+    /// Rules of an instruction, in the order of exports.
+    fn of_site(&self, site: &Site<'_>, mode: Mode) -> Vec<u16> {
+        let Some(event) = site.event else { return Vec::new() };
+        let one = self.opcodes.get(&(mode, event.index)).map_or(&[][..], Vec::as_slice);
+        let any = self.any.get(&mode).map_or(&[][..], Vec::as_slice);
+        let mut both: Vec<u16> = one.iter().chain(any).copied().collect();
+        both.sort_unstable();
+        both
+    }
+}
+
+/// Matches a monitor with a program.
+pub(crate) fn bind<T: 'static>(
+    store: &mut Store<T>,
+    observer: &mut Observer,
+    number: u16,
+    bytes: &[u8],
+    bindings: &mut Bindings,
+) -> Result<(), ObserverError> {
+    let module::Reading { info, bodies } =
+        module::read(bytes, store.engine().target().options.features).map_err(|error| ObserverError::Program(error.into()))?;
+    let ordered = Ordered::of(observer);
+    if !ordered.unwind.is_empty() && !info.tags.is_empty() {
+        let rule = &observer.rules[usize::from(ordered.unwind[0])];
+        return Err(ObserverError::Unwind { monitor: observer.name.clone(), export: rule.export.clone() });
+    }
+    let mut matcher = Matcher {
+        store,
+        observer,
+        number,
+        ordered,
+        info: &info,
+        bytes,
+        lines: debug_information(&info, bytes).and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+        ids: 0,
+        found: Vec::new(),
+        fid: 0,
+    };
+    let mut allocations = FuncValidatorAllocations::default();
+    for body in bodies {
+        let function = body.index;
+        allocations = matcher.function(body, allocations)?;
+        bindings.insert(function, std::mem::take(&mut matcher.found));
+    }
+    observer.rest(store);
+    Ok(())
+}
+
+/// What is known of the place that is looked at.
+struct Place<'s, 'a> {
+    index: usize,
+    site: &'s Site<'a>,
+    last: bool,
+    at_entry: bool,
+    /// Types of operands and results, from the top; unknown ones where code is not reached.
+    operands: Vec<Option<ValType>>,
+    results: Vec<Option<ValType>>,
+}
+
+struct Matcher<'m, T: 'static> {
+    store: &'m mut Store<T>,
+    observer: &'m mut Observer,
+    number: u16,
+    ordered: Ordered,
+    info: &'m ModuleInfo,
+    bytes: &'m [u8],
+    lines: Option<Lines<'m>>,
+    ids: u32,
+    found: Vec<Binding>,
+    fid: u32,
+}
+
+/// The source lines of a program.
+type Lines<'a> = addr2line::Context<gimli::EndianSlice<'a, gimli::LittleEndian>>;
+
+/// Who knows source lines.
+trait Source {
+    /// File and line of what is so far from the start of the code section.
+    fn at(&self, offset: u64) -> Option<(String, u32)>;
+}
+
+impl Source for Lines<'_> {
+    fn at(&self, offset: u64) -> Option<(String, u32)> {
+        let location = self.find_location(offset).ok()??;
+        Some((location.file?.to_owned(), location.line?))
+    }
+}
+
+type Validator = FuncValidator<ValidatorResources>;
+
+impl<T: 'static> Matcher<'_, T> {
+    fn function(
+        &mut self,
+        body: Body<'_>,
+        allocations: FuncValidatorAllocations,
+    ) -> Result<FuncValidatorAllocations, ObserverError> {
+        let invalid = |error: wasmparser::BinaryReaderError| ObserverError::Program(CompileError::from(error).into());
+        let mut validator = body.validate.into_validator(allocations);
+        validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
+        let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
+        self.fid = body.index;
+        // What waits for the end of a block, and what opened it.
+        let mut waiting: HashMap<usize, Vec<Binding>> = HashMap::new();
+        for (index, site) in sites.iter().enumerate() {
+            let last = index + 1 == sites.len();
+            let reachable = is_reachable(&validator);
+            let mut place = Place { index, site, last, at_entry: false, operands: vec![], results: vec![] };
+            if index == 0 {
+                place.at_entry = true;
+                self.all(&self.ordered.entry.clone(), &place, Moment::Entry, &validator)?;
+                place.at_entry = false;
+            }
+            let behind = site.is_behind();
+            if !behind {
+                place.operands = self.operands(&validator, site);
+                self.blocks(&place, reachable, Moment::Before, &validator)?;
+                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Before, &validator)?;
+                if site.is_branch() {
+                    self.all(&self.ordered.of_site(site, Mode::SemanticAfter), &place, Moment::Taken, &validator)?;
+                }
+                if site.ends_function() {
+                    self.all(&self.ordered.exit.clone(), &place, Moment::Before, &validator)?;
+                }
+                if matches!(site.operator, Operator::Unreachable) {
+                    self.all(&self.ordered.unwind.clone(), &place, Moment::Before, &validator)?;
+                }
+            }
+            validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
+            let reached = is_reachable(&validator);
+            if behind {
+                place.operands = if last { self.returned() } else { stack(&validator, 16) };
+                self.blocks(&place, reached || last, Moment::Behind, &validator)?;
+                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Behind, &validator)?;
+                if last {
+                    self.all(&self.ordered.exit.clone(), &place, Moment::Behind, &validator)?;
+                }
+            }
+            self.behind(&place, &mut waiting, &validator)?;
+        }
+        Ok(validator.into_allocations())
+    }
+
+    /// What is behind an instruction on its own account, or on account of what it closes.
+    fn behind(
+        &mut self,
+        place: &Place<'_, '_>,
+        waiting: &mut HashMap<usize, Vec<Binding>>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let site = place.site;
+        let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
+        if opens {
+            self.all(&self.ordered.of_site(site, Mode::Entry), place, Moment::Behind, validator)?;
+        }
+        if site.nesting == Nesting::End {
+            for mut binding in waiting.remove(&place.index).unwrap_or_default() {
+                binding.offset = site.offset;
+                self.found.push(binding);
+            }
+        }
+        if opens {
+            let kept = self.found.len();
+            for mode in [Mode::Exit, Mode::SemanticAfter] {
+                self.all(&self.ordered.of_site(site, mode), place, Moment::Behind, validator)?;
+            }
+            waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
+            return Ok(());
+        }
+        let mut place = Place { results: stack(validator, 8), operands: place.operands.clone(), ..*place };
+        if place.last {
+            place.results = self.returned();
+        }
+        self.all(&self.ordered.of_site(site, Mode::After), &place, Moment::Behind, validator)
+    }
+
+    /// The beginning and the end of a basic block.
+    fn blocks(
+        &mut self,
+        place: &Place<'_, '_>,
+        reachable: bool,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        if place.site.leads {
+            self.all(&self.ordered.start.clone(), place, moment, validator)?;
+        }
+        if place.site.closes && (reachable || place.site.leads) {
+            self.all(&self.ordered.end.clone(), place, moment, validator)?;
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, rules: &[u16], place: &Place<'_, '_>, moment: Moment, validator: &Validator) -> Result<(), ObserverError> {
+        for rule in rules {
+            if let Some(binding) = self.one(*rule, place, moment, validator)? {
+                self.found.push(binding);
+            }
+        }
+        Ok(())
+    }
+
+    /// A rule at a place: types first, then the predicate, then questions from the last to the first.
+    fn one(
+        &mut self,
+        number: u16,
+        place: &Place<'_, '_>,
+        moment: Moment,
+        validator: &Validator,
+    ) -> Result<Option<Binding>, ObserverError> {
+        let rule = self.observer.rules[usize::from(number)].clone();
+        let id = self.ids;
+        let mut arguments = Vec::with_capacity(rule.params.len());
+        for given in &rule.params {
+            match &given.what {
+                What::Called(_) => arguments.push(Argument::Null),
+                What::Plain(asked) => match self.argument(asked, given, place, validator, id) {
+                    Some(argument) => arguments.push(argument),
+                    None => return Ok(None),
+                },
+            }
+        }
+        let mut cursor = 0;
+        if let Some(predicate) = &rule.predicate {
+            match self.ask(predicate, place, &rule.export, &mut cursor, id)? {
+                Some(Number::I32(0)) | None => return Ok(None),
+                Some(_) => {}
+            }
+        }
+        for (given, argument) in rule.params.iter().zip(&mut arguments).rev() {
+            let What::Called(helper) = &given.what else { continue };
+            let Some(value) = self.ask(helper, place, &rule.export, &mut cursor, id)? else { return Ok(None) };
+            *argument = constant(value);
+        }
+        self.ids += 1;
+        Ok(Some(Binding {
+            observer: self.number,
+            rule: number,
+            function: rule.function,
+            arguments,
+            moment,
+            offset: place.site.offset,
+            id,
+        }))
+    }
+
+    fn ask(
+        &mut self,
+        helper: &Helper,
+        place: &Place<'_, '_>,
+        export: &str,
+        cursor: &mut u32,
+        id: u32,
+    ) -> Result<Option<Number>, ObserverError> {
+        let facts =
+            Facts { info: self.info, fid: self.fid, place, id, foreign: self.observer.is_foreign, lines: self.lines.as_ref().map(|lines| lines as &dyn Source) };
+        let answer = self.observer.ask(self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
+        answer.map_err(|error| {
+            let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
+            let place = crate::Place {
+                function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
+                offset: Some(place.site.offset as usize),
+            };
+            let export = export.to_owned();
+            match is_endless(&error) {
+                true => ObserverError::Endless { monitor, export, helper, place },
+                false => ObserverError::Match { monitor, export, helper, place, error },
+            }
+        })
+    }
+
+    fn facts<'p, 's, 'a>(&'p self, place: &'p Place<'s, 'a>, id: u32) -> Facts<'p, 's, 'a> {
+        Facts { info: self.info, fid: self.fid, place, id, foreign: self.observer.is_foreign, lines: self.lines.as_ref().map(|lines| lines as &dyn Source) }
+    }
+
+    /// What is handed over for something that is asked for; nothing if the site does not have it.
+    fn argument(
+        &self,
+        asked: &Asked,
+        given: &Given,
+        place: &Place<'_, '_>,
+        validator: &Validator,
+        id: u32,
+    ) -> Option<Argument> {
+        let fits = |ty: Option<&Option<ValType>>| match ty {
+            Some(Some(ty)) => ty.matches(given.ty),
+            Some(None) => place.site.event.is_some_and(|event| is_natural(event, asked)),
+            None => false,
+        };
+        Some(match asked {
+            Asked::Arg(n) => fits(place.operands.get(*n as usize)).then_some(Argument::Operand(*n))?,
+            Asked::Res(n) => fits(place.results.get(*n as usize)).then_some(Argument::Result(*n))?,
+            Asked::Local(n) => {
+                let ty = validator.get_local_type(*n).and_then(|ty| module::value_type(ty, 0).ok())?;
+                ty.matches(given.ty).then_some(Argument::Local(*n))?
+            }
+            Asked::Frame => Argument::Null,
+            Asked::MemoryBytes => Argument::MemoryBytes(site::access(place.site.bytes)?.memory),
+            Asked::RefTaken => match place.site.operator {
+                Operator::BrOnNull { .. } => Argument::IsNull(true),
+                Operator::BrOnNonNull { .. } => Argument::IsNull(false),
+                _ => return None,
+            },
+            Asked::ResolvedFid => match place.site.operator {
+                Operator::CallIndirect { table_index: table, .. }
+                | Operator::ReturnCallIndirect { table_index: table, .. }
+                | Operator::TableGet { table } => Argument::Entry(table),
+                Operator::CallRef { .. } | Operator::ReturnCallRef { .. } | Operator::TableSet { .. } => Argument::Reference(0),
+                _ => return None,
+            },
+            _ => {
+                let facts = self.facts(place, id);
+                match facts.known(asked, given.ty)? {
+                    Known::Value(value) => constant(value),
+                    Known::Text(_) => return None,
+                }
+            }
+        })
+    }
+
+    /// Types of the operands that an instruction takes, from the top.
+    fn operands(&self, validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
+        use Operator as O;
+        let params = |ty: u32| self.info.types.get(ty as usize).map_or(0, |ty| ty.params().len());
+        let block = |ty: &wasmparser::BlockType| match ty {
+            wasmparser::BlockType::FuncType(ty) => params(*ty),
+            _ => 0,
+        };
+        let count = match &site.operator {
+            O::Call { function_index } | O::ReturnCall { function_index } => {
+                self.info.function_type(*function_index).params().len()
+            }
+            O::CallIndirect { type_index, .. }
+            | O::ReturnCallIndirect { type_index, .. }
+            | O::CallRef { type_index }
+            | O::ReturnCallRef { type_index } => params(*type_index) + 1,
+            O::Block { blockty } | O::Loop { blockty } => block(blockty),
+            O::If { blockty } => block(blockty) + 1,
+            O::Select | O::TypedSelect { .. } => 3,
+            O::Throw { tag_index } => params(self.info.tags[*tag_index as usize]),
+            _ => (0..8).take_while(|n| natural(site.event, &format!("arg{n}")).is_some()).count(),
+        };
+        stack(validator, count)
+    }
+
+    /// What the function gives, from the top.
+    fn returned(&self) -> Vec<Option<ValType>> {
+        self.info.function_type(self.fid).results().iter().rev().map(|ty| Some(*ty)).collect()
+    }
+}
+
+/// Whether the table of events says of which type something is, wherever the instruction stands.
+fn is_natural(event: &'static whamm::events::Instruction, asked: &Asked) -> bool {
+    let name = match asked {
+        Asked::Arg(n) => format!("arg{n}"),
+        Asked::Res(n) => format!("res{n}"),
+        _ => return false,
+    };
+    natural(Some(event), &name).is_some_and(|ty| ty != whamm::types::Ty::Any)
+}
+
+fn natural(event: Option<&'static whamm::events::Instruction>, name: &str) -> Option<whamm::types::Ty> {
+    whamm::events::Event::Opcode(event?).variable(name).map(|definition| definition.ty)
+}
+
+fn is_reachable(validator: &Validator) -> bool {
+    validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable)
+}
+
+/// Types on the operand stack, from the top.
+fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
+    let of = |depth| validator.get_operand_type(depth).map(|ty| ty.and_then(|ty| module::value_type(ty, 0).ok()));
+    (0..most).map_while(of).collect()
+}
+
+fn constant(value: Number) -> Argument {
+    match value {
+        Number::I32(value) => Argument::I32(value),
+        Number::I64(value) => Argument::I64(value),
+        Number::F32(bits) => Argument::F32(bits),
+        Number::F64(bits) => Argument::F64(bits),
+        Number::V128(bits) => Argument::V128(bits),
+    }
+}
+
+/// What is known of a place.
+struct Facts<'p, 's, 'a> {
+    info: &'p ModuleInfo,
+    fid: u32,
+    place: &'p Place<'s, 'a>,
+    id: u32,
+    foreign: bool,
+    lines: Option<&'p dyn Source>,
+}
+
+impl Facts<'_, '_, '_> {
+    fn known(&self, asked: &Asked, ty: ValType) -> Option<Known> {
+        let (place, site) = (self.place, self.place.site);
+        let number = |value: u32| Some(Known::Value(Number::I32(value.cast_signed())));
+        let text = |text: &str| Some(Known::Text(text.to_owned()));
+        let targets = || match &site.operator {
+            Operator::BrTable { targets } => Some(targets),
+            _ => None,
+        };
+        match asked {
+            Asked::Pc => number(if place.at_entry { 0 } else { site.pc }),
+            Asked::Fid => number(self.fid),
+            Asked::ProbeId => number(self.id),
+            Asked::OpIdx => number(place.index as u32),
+            Asked::AtFuncEnd => number(u32::from(place.last)),
+            Asked::InstrCount => number(site.count),
+            Asked::NumTargets => number(targets()?.len()),
+            Asked::DefaultTarget => number(targets()?.default()),
+            Asked::Targets => {
+                let list: Vec<String> = targets()?.targets().flatten().map(|depth| depth.to_string()).collect();
+                text(&list.join(","))
+            }
+            Asked::Offset => Some(Known::Value(Number::I64(self.access()?.offset.cast_signed()))),
+            Asked::Memory => number(self.access()?.memory),
+            Asked::Align => number(1 << self.access()?.align),
+            Asked::AppMemory => number(self.info.imported.memories),
+            Asked::Fname => text(self.info.function_name(self.fid).unwrap_or_default()),
+            Asked::Opname => text(if place.at_entry { return None } else { site.event?.opname() }),
+            Asked::TargetFnName => match self.import(self.callee()?) {
+                Some((_, name)) => text(name),
+                None => text(self.info.function_name(self.callee()?).unwrap_or_default()),
+            },
+            Asked::TargetFnType => text(if self.import(self.callee()?).is_some() { "import" } else { "local" }),
+            Asked::TargetImpModule => text(self.import(self.callee()?).map_or("", |(module, _)| module)),
+            Asked::File => text(&self.source().map(|(file, _)| file).unwrap_or_default()),
+            Asked::Line => number(self.source().map_or(0, |(_, line)| line)),
+            Asked::Imm(n) => self.immediate(*n).filter(|value| value.ty() == ty).map(Known::Value),
+            _ => None,
+        }
+    }
+
+    /// File and line of the source, where the program has debug information. That counts from the start of the code section.
+    fn source(&self) -> Option<(String, u32)> {
+        let offset = u64::from(self.place.site.offset.checked_sub(self.info.code_start)?);
+        self.lines?.at(offset)
+    }
+
+    fn access(&self) -> Option<site::Access> {
+        self.place.site.event?.accessed()?;
+        site::access(self.place.site.bytes)
+    }
+
+    fn callee(&self) -> Option<u32> {
+        match self.place.site.operator {
+            Operator::Call { function_index } | Operator::ReturnCall { function_index } => Some(function_index),
+            _ => None,
+        }
+    }
+
+    fn import(&self, function: u32) -> Option<(&str, &str)> {
+        let is = |import: &&module::Import| import.space == Space::Func && import.index == function;
+        self.info.imports.iter().find(is).map(|import| (import.module.as_str(), import.name.as_str()))
+    }
+
+    /// An immediate by its number. The existing compiler does not count the number of a table's labels.
+    fn immediate(&self, n: u32) -> Option<Number> {
+        let is_table = matches!(self.place.site.operator, Operator::BrTable { .. });
+        let n = n as usize + usize::from(is_table && self.foreign);
+        Some(match *site::immediates(self.place.site).get(n)? {
+            Immediate::I32(value) => Number::I32(value),
+            Immediate::I64(value) => Number::I64(value),
+            Immediate::F32(bits) => Number::F32(bits),
+            Immediate::F64(bits) => Number::F64(bits),
+            Immediate::V128(bits) => Number::V128(bits.cast_unsigned()),
+        })
+    }
+}

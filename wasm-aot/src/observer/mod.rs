@@ -1,0 +1,116 @@
+//! Modules that look on: monitors that are WebAssembly themselves.
+//!
+//! The names of such a module's exports say when its functions want to be called ([`name`]). Each is compared with every [`site`] of a
+//! program ([`matching`]); what can be known when a site is matched becomes a constant, by asking the module if need be ([`guest`]). What is left, which
+//! function is called where with what ([`binding`]), is compiled into the program.
+//!
+//! Module and program are instances of one store, each with a memory of its own.
+
+mod binding;
+mod guest;
+mod matching;
+mod name;
+mod rule;
+mod site;
+
+pub use guest::Observer;
+
+use crate::error::{Error, Place, Printable};
+use crate::Store;
+use binding::Bindings;
+use std::fmt::Write as _;
+
+/// Why a module does not look on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserverError {
+    /// It is not instantiated.
+    #[error("monitor {}: {error}", Printable(.monitor))]
+    Instance {
+        /// Its name.
+        monitor: String,
+        /// Why not.
+        error: Error,
+    },
+    /// It throws exceptions, which the program might catch.
+    #[error("monitor {}: it declares exceptions, and the program must not catch those of a monitor", Printable(.0))]
+    Exceptions(String),
+    /// Names of exports are not understood, or ask for other arguments than their functions take.
+    #[error("monitor {}: {}", Printable(.monitor), list(.wrong))]
+    Names {
+        /// Its name.
+        monitor: String,
+        /// What is wrong with which.
+        wrong: Vec<String>,
+    },
+    /// A function that was to be called when a site is matched has failed.
+    #[error("monitor {}: {}, called for {} at {place}: {error}", Printable(.monitor), Printable(.helper), Printable(.export))]
+    Match {
+        /// Its name.
+        monitor: String,
+        /// For which of its exports.
+        export: String,
+        /// The function.
+        helper: String,
+        /// Where in the program.
+        place: Place,
+        /// Why.
+        error: Error,
+    },
+    /// A function that was to be called when a site is matched does not end.
+    #[error("monitor {}: {}, called for {} at {place}, does not end", Printable(.monitor), Printable(.helper), Printable(.export))]
+    Endless {
+        /// Its name.
+        monitor: String,
+        /// For which of its exports.
+        export: String,
+        /// The function.
+        helper: String,
+        /// Where in the program.
+        place: Place,
+    },
+    /// It wants to see exceptions leave functions, and the program throws some.
+    #[error("monitor {}: {}: not supported for programs that throw exceptions", Printable(.monitor), Printable(.export))]
+    Unwind {
+        /// Its name.
+        monitor: String,
+        /// For which of its exports.
+        export: String,
+    },
+    /// One of its functions has failed that is called by itself.
+    #[error("monitor {}: {}: {error}", Printable(.monitor), Printable(.export))]
+    Export {
+        /// Its name.
+        monitor: String,
+        /// The function's export.
+        export: String,
+        /// Why.
+        error: Error,
+    },
+    /// The program cannot be looked at.
+    #[error(transparent)]
+    Program(Error),
+}
+
+fn list(wrong: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = wrong.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("\n");
+    if wrong.len() > SHOWN {
+        let _ = write!(text, "\nand {} more", wrong.len() - SHOWN);
+    }
+    text
+}
+
+/// Matches monitors with a program.
+pub(crate) fn bindings<T: 'static>(
+    store: &mut Store<T>,
+    observers: &mut [Observer],
+    bytes: &[u8],
+) -> Result<Bindings, ObserverError> {
+    let mut bindings = Bindings::default();
+    for (number, observer) in (0..).zip(observers) {
+        matching::bind(store, observer, number, bytes, &mut bindings)?;
+    }
+    bindings.sort();
+    Ok(bindings)
+}
