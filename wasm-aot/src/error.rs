@@ -224,6 +224,8 @@ pub struct FrameInfo {
     pub name: Option<String>,
     /// How many bytes from the module's start the instruction is, if that is known.
     pub offset: Option<u32>,
+    /// Whether a monitor's code is executed there, which stands at the instruction but is not what it does.
+    pub aside: bool,
     /// File and line of the source, where the module has debug information.
     pub source: Option<(String, u32)>,
 }

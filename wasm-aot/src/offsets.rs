@@ -16,6 +16,8 @@ use crate::artifact::Array;
 
 /// The number of what has none.
 pub(crate) const NOTHING: u32 = u32::MAX;
+/// Set in the number of what belongs to an instruction of Wasm, but is not what it does: a monitor's code that stands there.
+pub(crate) const ASIDE: u32 = 1 << 31;
 /// Entries of a block.
 const STRIDE: usize = 64;
 

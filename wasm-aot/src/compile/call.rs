@@ -3,6 +3,7 @@
 //! Inside of a try region every call that may throw is a `try_call` whose exceptional way leads to the innermost landing.
 
 use super::function::{FUNCTIONS, Translator, signature};
+use crate::error::CompileError;
 use crate::trap::Trap;
 use crate::types::HeapType;
 use crate::vm::{Builtin, at};
@@ -21,14 +22,24 @@ pub(super) enum Called {
 }
 
 impl Translator<'_> {
-    pub(super) fn call(&mut self, index: u32) {
+    pub(super) fn call(&mut self, index: u32) -> Result<(), CompileError> {
+        if self.call_nested(index)? {
+            return Ok(());
+        }
         let (target, vmctx) = self.direct(index);
         self.call_wasm(target, vmctx, self.info.functions[index as usize]);
+        Ok(())
     }
 
-    pub(super) fn return_call(&mut self, index: u32) {
+    pub(super) fn return_call(&mut self, index: u32) -> Result<(), CompileError> {
+        if self.is_nested() {
+            self.call(index)?;
+            self.return_();
+            return Ok(());
+        }
         let (target, vmctx) = self.direct(index);
         self.return_call_wasm(target, vmctx, self.info.functions[index as usize]);
+        Ok(())
     }
 
     pub(super) fn call_indirect(&mut self, ty: u32, table: u32) {
@@ -117,6 +128,10 @@ impl Translator<'_> {
     }
 
     fn return_call_wasm(&mut self, target: Called, vmctx: Value, ty: u32) {
+        if self.is_nested() {
+            self.call_wasm(target, vmctx, ty);
+            return self.return_();
+        }
         let params = self.info.types[ty as usize].params();
         self.fire_exit(params);
         let params = params.len();

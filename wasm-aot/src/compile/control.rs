@@ -164,7 +164,7 @@ impl Translator<'_> {
         }
         self.go_on_in(frame.behind);
         self.builder.seal_block(frame.behind);
-        if self.frames.is_empty() {
+        if self.frames.is_empty() && !self.is_nested() {
             self.fire_end();
             let results = self.pop_many(frame.results);
             self.builder.ins().return_(&results);
@@ -305,6 +305,9 @@ impl Translator<'_> {
     }
 
     pub(super) fn return_(&mut self) {
+        if self.is_nested() {
+            return self.branch(self.frames.len() as u32 - 1);
+        }
         let count = self.frames[0].results;
         self.fire_exit(self.info.function_type(self.index).results());
         let values = self.pop_many(count);

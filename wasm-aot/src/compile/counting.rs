@@ -26,6 +26,9 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
+    /// Nothing is counted.
+    pub(super) const NONE: Self = Self { functions: Vec::new(), first: Vec::new(), calls: Vec::new(), first_call: Vec::new() };
+
     /// Chooses counters for all functions.
     pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
         let each = |body: &Body<'_>| {
@@ -97,7 +100,7 @@ impl Translator<'_> {
 
     /// What the table of traps says of an access of the present instruction. Who counts has to know which one it was.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
-        match self.target.options.counts {
+        match self.target.options.counts && !self.is_nested() {
             true => Access::at(self.offset, stores).code(),
             false => Trap::MemoryOutOfBounds.code(),
         }

@@ -3,6 +3,7 @@
 use super::control::Frame;
 use super::counting::Counting;
 use super::hook::Hooking;
+use super::nested::Guests;
 use super::placement::{self, Loop};
 use super::plan::Plan;
 use super::target::Target;
@@ -196,6 +197,7 @@ pub(super) struct Translator<'a> {
     pub(super) layout: &'a Layout,
     pub(super) counting: &'a Counting,
     pub(super) hooking: Hooking<'a>,
+    pub(super) guests: Guests<'a>,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -205,7 +207,7 @@ pub(super) struct Translator<'a> {
     pub(super) frames: Vec<Frame>,
     /// Whether what is translated now can be executed.
     pub(super) reachable: bool,
-    locals: Vec<Variable>,
+    pub(super) locals: Vec<Variable>,
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
@@ -242,6 +244,7 @@ impl<'a> Translator<'a> {
             layout,
             counting: observed.counting,
             hooking: Hooking::new(observed.plan.of(index), observed.first_word),
+            guests: Guests::default(),
             target,
             index,
             vmctx,
@@ -307,7 +310,7 @@ impl<'a> Translator<'a> {
 
     /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that blocks pass on. Memory is not to run out before
     /// code generation refuses them.
-    fn limit_values(&self) -> Result<(), CompileError> {
+    pub(super) fn limit_values(&self) -> Result<(), CompileError> {
         match self.builder.func.dfg.num_values() <= VALUES {
             true => Ok(()),
             false => {
@@ -339,7 +342,7 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    fn declare_local(&mut self, ty: ValType, value: Value) {
+    pub(super) fn declare_local(&mut self, ty: ValType, value: Value) {
         let variable = self.builder.declare_var(machine_type(ty));
         self.builder.def_var(variable, value);
         self.locals.push(variable);
@@ -347,7 +350,7 @@ impl<'a> Translator<'a> {
     }
 
     /// What locals hold at first.
-    fn zero(&mut self, ty: ValType) -> Value {
+    pub(super) fn zero(&mut self, ty: ValType) -> Value {
         match ty {
             ValType::I32 => self.builder.ins().iconst(types::I32, 0),
             ValType::I64 | ValType::Ref(_) => self.builder.ins().iconst(types::I64, 0),

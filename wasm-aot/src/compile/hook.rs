@@ -207,7 +207,7 @@ impl<'a> Translator<'a> {
 
 /// The code of a hook while it is written.
 pub(crate) struct Emitter<'t, 'a> {
-    translator: &'t mut Translator<'a>,
+    pub(super) translator: &'t mut Translator<'a>,
     hook: &'a Hook,
 }
 

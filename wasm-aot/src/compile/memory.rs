@@ -129,6 +129,9 @@ impl Translator<'_> {
     }
 
     fn memory_base(&mut self, memory: u32) -> Value {
+        if let Some(base) = self.guest_base(memory) {
+            return base;
+        }
         // Memories that are reserved or shared stay where they are.
         let stays = self.is_reserved(memory) || self.info.memories[memory as usize].shared;
         let (at, offset) = self.memory_at(memory);
@@ -136,7 +139,7 @@ impl Translator<'_> {
         self.builder.ins().load(types::I64, flags, at, offset + at::MEMORY_BASE)
     }
 
-    fn memory_len(&mut self, memory: u32) -> Value {
+    pub(super) fn memory_len(&mut self, memory: u32) -> Value {
         let (at, offset) = self.memory_at(memory);
         let flags = self.changing();
         self.builder.ins().load(types::I64, flags, at, offset + at::MEMORY_LEN)

@@ -14,6 +14,7 @@ mod global;
 #[allow(dead_code, reason = "what hooks may ask for, whoever asks")]
 mod hook;
 mod memory;
+mod nested;
 mod numeric;
 mod operator;
 mod placement;
@@ -29,6 +30,7 @@ mod trampoline;
 
 pub(crate) use access::Access;
 pub(crate) use hook::Emitter;
+pub(crate) use nested::{Calls, Guest, Import};
 pub(crate) use plan::{Action, Call, Capture, Draft, Firing, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
 pub(crate) use target::Target;
 pub use target::{Optimize, Options, Sites};

@@ -56,10 +56,10 @@ impl Translator<'_> {
             }
             Operator::GlobalGet { global_index } => self.global_get(*global_index),
             Operator::GlobalSet { global_index } => self.global_set(*global_index),
-            Operator::Call { function_index } => self.call(*function_index),
+            Operator::Call { function_index } => self.call(*function_index)?,
             Operator::CallIndirect { type_index, table_index } => self.call_indirect(*type_index, *table_index),
             Operator::CallRef { type_index } => self.call_ref(*type_index),
-            Operator::ReturnCall { function_index } => self.return_call(*function_index),
+            Operator::ReturnCall { function_index } => self.return_call(*function_index)?,
             Operator::ReturnCallIndirect { type_index, table_index } => self.return_call_indirect(*type_index, *table_index),
             Operator::ReturnCallRef { type_index } => self.return_call_ref(*type_index),
             Operator::RefNull { .. } => self.ref_null(),

@@ -1,6 +1,6 @@
 //! What matching finds: which function is called where, with what.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// Where, seen from an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,7 +11,11 @@ pub(crate) enum Moment {
     Before,
     /// In front of it, if it is going to branch.
     Taken,
-    /// Behind it, where control goes on or lands.
+    /// Where control lands that comes to a loop or to an end: behind these.
+    Landed,
+    /// First thing inside of what the instruction opens.
+    Inside,
+    /// Behind it, where control goes on. Operands are those that the instruction took.
     Behind,
 }
 
@@ -59,7 +63,7 @@ pub(crate) struct Binding {
 /// All calls in a program, by its functions, in the order in which they are made.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
-    functions: HashMap<u32, Vec<Binding>>,
+    functions: BTreeMap<u32, Vec<Binding>>,
 }
 
 impl Bindings {
@@ -69,21 +73,12 @@ impl Bindings {
         }
     }
 
-    /// Those of a function, in the order of their places.
-    pub(crate) fn of(&self, function: u32) -> &[Binding] {
-        self.functions.get(&function).map_or(&[], Vec::as_slice)
-    }
-
-    /// Puts those of several monitors in the order of places; at one place, the first monitor is first.
-    pub(crate) fn sort(&mut self) {
-        self.functions.values_mut().for_each(|list| list.sort_by_key(|binding| (binding.offset, binding.observer)));
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.functions.values().map(Vec::len).sum()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Binding)> {
-        self.functions.iter().flat_map(|(function, list)| list.iter().map(move |binding| (*function, binding)))
+    /// Each of them, with its function.
+    pub(crate) fn take(self) -> impl Iterator<Item = (u32, Binding)> {
+        self.functions.into_iter().flat_map(|(function, list)| list.into_iter().map(move |binding| (function, binding)))
     }
 }

@@ -1,6 +1,7 @@
 //! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
 
 use super::ObserverError;
+use super::host::Switches;
 use super::name::Asked;
 use super::rule::{Helper, Rule, rules};
 use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, Trap, Val, ValType};
@@ -30,6 +31,9 @@ pub struct Observer {
     exit: Option<Func>,
     /// Whether its instructions of tables are numbered as the existing compiler does.
     pub(crate) is_foreign: bool,
+    /// Whether its probes can be switched while the program runs, and how.
+    pub(super) toggled: bool,
+    pub(super) switches: Switches,
     /// Since when a question may take time.
     asked: Option<Instant>,
 }
@@ -86,11 +90,13 @@ impl Number {
 
 impl Observer {
     /// Instantiates a module that looks on; `linker` has what it imports. What it wants to see is read from the names of its exports.
+    /// `switches` are those that its host functions know, see [`observe::add_to_linker`](super::add_to_linker).
     pub fn new<T: 'static>(
         mut store: impl AsContextMut<Data = T>,
         linker: &Linker<T>,
         name: &str,
         module: &Module,
+        switches: &Switches,
     ) -> Result<Self, ObserverError> {
         let within = |error| ObserverError::Instance { monitor: name.to_owned(), error };
         let info = &module.inner.info;
@@ -104,8 +110,7 @@ impl Observer {
         }
         let instance = linker.instantiate(&mut store, module).map_err(within)?;
         let mut functions = HashMap::new();
-        for (index, export) in info.exports.iter().enumerate().filter(|(_, export)| export.space == crate::module::Space::Func) {
-            let _ = index;
+        for export in info.exports.iter().filter(|export| export.space == crate::module::Space::Func) {
             if let Some(function) = instance.get_func(&mut store, &export.name) {
                 functions.insert(export.index, function);
             }
@@ -123,6 +128,8 @@ impl Observer {
             buffer,
             exit,
             is_foreign,
+            toggled: false,
+            switches: switches.clone(),
             asked: None,
         })
     }
@@ -130,6 +137,11 @@ impl Observer {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its instance, with everything that it exports.
+    pub fn instance(&self) -> Instance {
+        self.instance
     }
 
     /// Whether it wants to say something at the end.

@@ -9,11 +9,11 @@ use super::guest::{Known, Number, Observer, is_endless};
 use super::name::{Asked, Event, Mode};
 use super::rule::{Given, Helper, What};
 use super::site::{self, Immediate, Nesting, Site};
+use crate::Store;
 use crate::error::CompileError;
 use crate::module::{self, Body, ModuleInfo, Space};
 use crate::runtime::debug_information;
 use crate::types::ValType;
-use crate::Store;
 use std::collections::HashMap;
 use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
 
@@ -173,7 +173,9 @@ impl<T: 'static> Matcher<'_, T> {
                 self.blocks(&place, reachable, Moment::Before, &validator)?;
                 self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Before, &validator)?;
                 if site.is_branch() {
-                    self.all(&self.ordered.of_site(site, Mode::SemanticAfter), &place, Moment::Taken, &validator)?;
+                    // Without a condition, it branches.
+                    let moment = if matches!(site.operator, Operator::BrIf { .. }) { Moment::Taken } else { Moment::Before };
+                    self.all(&self.ordered.of_site(site, Mode::SemanticAfter), &place, moment, &validator)?;
                 }
                 if site.ends_function() {
                     self.all(&self.ordered.exit.clone(), &place, Moment::Before, &validator)?;
@@ -186,10 +188,10 @@ impl<T: 'static> Matcher<'_, T> {
             let reached = is_reachable(&validator);
             if behind {
                 place.operands = if last { self.returned() } else { stack(&validator, 16) };
-                self.blocks(&place, reached || last, Moment::Behind, &validator)?;
-                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Behind, &validator)?;
+                self.blocks(&place, reached || last, Moment::Landed, &validator)?;
+                self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Landed, &validator)?;
                 if last {
-                    self.all(&self.ordered.exit.clone(), &place, Moment::Behind, &validator)?;
+                    self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
                 }
             }
             self.behind(&place, &mut waiting, &validator)?;
@@ -207,7 +209,8 @@ impl<T: 'static> Matcher<'_, T> {
         let site = place.site;
         let opens = !matches!(site.nesting, Nesting::Plain | Nesting::End);
         if opens {
-            self.all(&self.ordered.of_site(site, Mode::Entry), place, Moment::Behind, validator)?;
+            let inside = Place { operands: stack(validator, 8), results: vec![], ..*place };
+            self.all(&self.ordered.of_site(site, Mode::Entry), &inside, Moment::Inside, validator)?;
         }
         if site.nesting == Nesting::End {
             for mut binding in waiting.remove(&place.index).unwrap_or_default() {
@@ -216,6 +219,7 @@ impl<T: 'static> Matcher<'_, T> {
             }
         }
         if opens {
+            let place = &Place { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
             for mode in [Mode::Exit, Mode::SemanticAfter] {
                 self.all(&self.ordered.of_site(site, mode), place, Moment::Behind, validator)?;
@@ -308,8 +312,14 @@ impl<T: 'static> Matcher<'_, T> {
         cursor: &mut u32,
         id: u32,
     ) -> Result<Option<Number>, ObserverError> {
-        let facts =
-            Facts { info: self.info, fid: self.fid, place, id, foreign: self.observer.is_foreign, lines: self.lines.as_ref().map(|lines| lines as &dyn Source) };
+        let facts = Facts {
+            info: self.info,
+            fid: self.fid,
+            place,
+            id,
+            foreign: self.observer.is_foreign,
+            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+        };
         let answer = self.observer.ask(self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
         answer.map_err(|error| {
             let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
@@ -326,18 +336,18 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     fn facts<'p, 's, 'a>(&'p self, place: &'p Place<'s, 'a>, id: u32) -> Facts<'p, 's, 'a> {
-        Facts { info: self.info, fid: self.fid, place, id, foreign: self.observer.is_foreign, lines: self.lines.as_ref().map(|lines| lines as &dyn Source) }
+        Facts {
+            info: self.info,
+            fid: self.fid,
+            place,
+            id,
+            foreign: self.observer.is_foreign,
+            lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
+        }
     }
 
     /// What is handed over for something that is asked for; nothing if the site does not have it.
-    fn argument(
-        &self,
-        asked: &Asked,
-        given: &Given,
-        place: &Place<'_, '_>,
-        validator: &Validator,
-        id: u32,
-    ) -> Option<Argument> {
+    fn argument(&self, asked: &Asked, given: &Given, place: &Place<'_, '_>, validator: &Validator, id: u32) -> Option<Argument> {
         let fits = |ty: Option<&Option<ValType>>| match ty {
             Some(Some(ty)) => ty.matches(given.ty),
             Some(None) => place.site.event.is_some_and(|event| is_natural(event, asked)),
@@ -347,7 +357,7 @@ impl<T: 'static> Matcher<'_, T> {
             Asked::Arg(n) => fits(place.operands.get(*n as usize)).then_some(Argument::Operand(*n))?,
             Asked::Res(n) => fits(place.results.get(*n as usize)).then_some(Argument::Result(*n))?,
             Asked::Local(n) => {
-                let ty = validator.get_local_type(*n).and_then(|ty| module::value_type(ty, 0).ok())?;
+                let ty = validator.get_local_type(*n).map(module::operand_type)?;
                 ty.matches(given.ty).then_some(Argument::Local(*n))?
             }
             Asked::Frame => Argument::Null,
@@ -425,7 +435,7 @@ fn is_reachable(validator: &Validator) -> bool {
 
 /// Types on the operand stack, from the top.
 fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
-    let of = |depth| validator.get_operand_type(depth).map(|ty| ty.and_then(|ty| module::value_type(ty, 0).ok()));
+    let of = |depth| validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type));
     (0..most).map_while(of).collect()
 }
 

@@ -8,16 +8,20 @@
 
 mod binding;
 mod guest;
+mod host;
 mod matching;
 mod name;
+mod observation;
+mod reflection;
 mod rule;
+mod sequence;
 mod site;
 
 pub use guest::Observer;
+pub use host::{Program, Switches, add_to_linker};
+pub use observation::{Observation, ProbeCalls};
 
 use crate::error::{Error, Place, Printable};
-use crate::Store;
-use binding::Bindings;
 use std::fmt::Write as _;
 
 /// Why a module does not look on.
@@ -99,18 +103,4 @@ fn list(wrong: &[String]) -> String {
         let _ = write!(text, "\nand {} more", wrong.len() - SHOWN);
     }
     text
-}
-
-/// Matches monitors with a program.
-pub(crate) fn bindings<T: 'static>(
-    store: &mut Store<T>,
-    observers: &mut [Observer],
-    bytes: &[u8],
-) -> Result<Bindings, ObserverError> {
-    let mut bindings = Bindings::default();
-    for (number, observer) in (0..).zip(observers) {
-        matching::bind(store, observer, number, bytes, &mut bindings)?;
-    }
-    bindings.sort();
-    Ok(bindings)
 }

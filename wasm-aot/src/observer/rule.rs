@@ -27,8 +27,6 @@ pub(crate) struct Rule {
 pub(crate) struct Given {
     pub(crate) what: What,
     pub(crate) ty: ValType,
-    /// Where it stands in the name.
-    pub(crate) at: Range<usize>,
 }
 
 /// What is asked for.
@@ -49,8 +47,12 @@ pub(crate) struct Helper {
 /// All rules of a module, in the order of its exports, and everything that is wrong with the others.
 pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     let extended = info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER);
-    let functions: BTreeMap<&str, u32> =
-        info.exports.iter().filter(|export| export.space == Space::Func).map(|export| (export.name.as_str(), export.index)).collect();
+    let functions: BTreeMap<&str, u32> = info
+        .exports
+        .iter()
+        .filter(|export| export.space == Space::Func)
+        .map(|export| (export.name.as_str(), export.index))
+        .collect();
     let (mut rules, mut wrong) = (Vec::new(), Vec::new());
     for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {
         if export.space != Space::Func {
@@ -106,7 +108,7 @@ impl Reading<'_> {
                 let offered = offered.map_or_else(|| "a number".into(), |offered| offered.to_string());
                 return Err(self.wrong(&param.at, format!("this is {offered}, and the function takes {ty}")));
             }
-            params.push(Given { what, ty: *ty, at: param.at.clone() });
+            params.push(Given { what, ty: *ty });
         }
         match taken.next() {
             None => Ok(Rule { export: self.name.to_owned(), function, event: name.event, mode: name.mode, predicate, params }),
@@ -167,6 +169,7 @@ impl Reading<'_> {
         };
         let of = |names: &[&str]| op.is_some_and(|op| names.contains(&op.name));
         let (offered, who) = match &param.asked {
+            Asked::Trap => (false, "the rewriting target knows whether an instruction is going to trap: it can be given"),
             Asked::Offset | Asked::Memory | Asked::Align | Asked::MemoryBytes => {
                 (op.is_some_and(|op| op.accessed().is_some()), "instructions that access memory have")
             }
@@ -181,7 +184,7 @@ impl Reading<'_> {
                 "instructions that use functions of tables or references have",
             ),
             Asked::Res(_) => (name.mode == Mode::After, "what is called after instructions has"),
-            Asked::Opname | Asked::Arg(_) | Asked::Imm(_) | Asked::Trap => (op.is_some(), "instructions have"),
+            Asked::Opname | Asked::Arg(_) | Asked::Imm(_) => (op.is_some(), "instructions have"),
             _ => (true, ""),
         };
         match offered {
@@ -248,8 +251,9 @@ mod tests {
             ("wasm:func:entry (arg0)", "only instructions have this"),
             ("wasm:block:start (instr_count)", "only block:end has this"),
         ] {
-            let (rules, wrong) =
-                read(&format!(r#"(module (func (export "$f")) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#));
+            let (rules, wrong) = read(&format!(
+                r#"(module (func (export "$f")) (func (export "{export}") (param i32)) (memory (export "wasm:x") 1))"#
+            ));
             assert!(rules.is_empty() && wrong.len() == 2, "{export}: {wrong:?}");
             assert!(wrong[0].contains(why) && wrong[0].contains('^'), "{export}: {}", wrong[0]);
         }

@@ -163,6 +163,10 @@ extern "C" fn call_target(vmctx: *mut u8, place: u32, function: u64) {
     instance.module.counted.retarget(instance, place, function);
 }
 
+extern "C" fn resolve(vmctx: *mut u8, table: u32, place: u64) -> i32 {
+    instance(vmctx).resolve(table, place).map_or(-1, u32::cast_signed)
+}
+
 extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut [u64; 2]) {
     // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) it has room for what the hook captures.
     unsafe { super::hooks::fire(&*call, vmctx as usize, frame, values) }
@@ -231,6 +235,7 @@ const fn table() -> [*const u8; Builtin::ALL.len()] {
             Builtin::Notify => notify as *const u8,
             Builtin::ExceptionNew => exception_new as *const u8,
             Builtin::CallTarget => call_target as *const u8,
+            Builtin::Resolve => resolve as *const u8,
             Builtin::Hook => hook as *const u8,
             Builtin::Charge => fastinst_wasm_charge as *const u8,
             Builtin::Throw => throw as *const u8,

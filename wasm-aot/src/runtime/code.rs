@@ -8,7 +8,7 @@
 use crate::artifact::Array;
 use crate::compile::{Handler, Plan, Span, Text, TrampolineKind};
 use crate::error::Error;
-use crate::offsets::{NOTHING, Offsets};
+use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
 use callpatch::Reach;
 use std::fs::File;
@@ -178,6 +178,12 @@ impl Code {
     /// Which Wasm instruction the machine instruction at `offset` belongs to.
     pub(crate) fn wasm_offset(&self, offset: u32) -> Option<u32> {
         let entry = self.tables.addresses.at_or_before(offset)?;
-        (entry.number != NOTHING).then_some(entry.number)
+        (entry.number != NOTHING).then_some(entry.number & !ASIDE)
+    }
+
+    /// Whether the code there is a monitor's. Usable in a signal handler.
+    pub(crate) fn is_aside(&self, offset: u32) -> bool {
+        let entry = self.tables.addresses.at_or_before(offset);
+        entry.is_some_and(|entry| entry.number != NOTHING && entry.number & ASIDE != 0)
     }
 }

@@ -73,6 +73,12 @@ impl<'a, T> Caller<'a, T> {
         self.instance?.get_export(&mut self.context, name)
     }
 
+    /// The first memory that the calling instance exports.
+    pub(crate) fn first_memory(&mut self) -> Option<super::handle::Memory> {
+        let exports = self.instance?.exports(&mut self.context);
+        exports.into_iter().find_map(|(_, item)| item.into_memory())
+    }
+
     /// The embedder's data.
     pub fn data(&self) -> &T {
         self.context.data()

@@ -79,7 +79,7 @@ impl Instance {
         Self { data, store }
     }
 
-    fn data(&self, core: &StoreCore) -> Option<&InstanceData> {
+    pub(super) fn data(&self, core: &StoreCore) -> Option<&InstanceData> {
         match self.store == core.id {
             // SAFETY: (1) of this store, which owns it.
             true => Some(unsafe { self.data.as_ref() }),

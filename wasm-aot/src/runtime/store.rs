@@ -199,8 +199,9 @@ impl StoreCore {
         let function = module.info.imported.functions + code.function_at(offset)? as u32;
         let wasm = code.wasm_offset(offset);
         let name = module.info.function_name(function).map(str::to_owned);
+        let aside = code.is_aside(offset);
         let source = wasm.and_then(|wasm| sources.line(module, wasm));
-        Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, source })
+        Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, aside, source })
     }
 
     /// Where functions of a type are entered.

@@ -62,6 +62,8 @@ builtins! {
     ExceptionNew(W, I32) -> W;
     /// Place of a call, reference to the function that it calls now: another one than before.
     CallTarget(I32, W);
+    /// Table, place in it; or no table, and a reference to a function: the function's index, or -1.
+    Resolve(I32, W) -> I32;
     /// Call, frame, captured values: a hook has fired.
     Hook(W, W, W);
     /// Two words (the account that is charged, and when that began), another account: adds the time since then to the one, and charges the other. Changes no

@@ -1,0 +1,113 @@
+//! What the engine has for modules that look on, beside WASI: what the program is like, taking probes away, and a few tools.
+
+use super::rule::MARKER;
+use crate::module::ModuleInfo;
+use crate::{Caller, Error, FuncType, Linker, Memory, ValType};
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// The program that is looked at, as its monitors see it.
+#[derive(Debug)]
+pub struct Program {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) info: ModuleInfo,
+}
+
+/// Which probes of a monitor are called: one byte for each, by its identity. Machine code looks at them.
+#[derive(Clone, Debug, Default)]
+pub struct Switches(Arc<OnceLock<Arc<[AtomicU8]>>>);
+
+impl Switches {
+    /// Makes room for so many probes, all of which are on.
+    pub(crate) fn make(&self, count: usize) -> Arc<[AtomicU8]> {
+        Arc::clone(self.0.get_or_init(|| (0..count).map(|_| AtomicU8::new(1)).collect()))
+    }
+
+    /// Switches a probe; nothing happens if there is none.
+    pub(crate) fn switch(&self, id: u32, on: bool) {
+        if let Some(switch) = self.0.get().and_then(|all| all.get(id as usize)) {
+            switch.store(u8::from(on), Relaxed);
+        }
+    }
+
+    /// How many probes are on, if they can be switched.
+    pub(crate) fn on(&self) -> Option<usize> {
+        self.0.get().map(|all| all.iter().filter(|switch| switch.load(Relaxed) != 0).count())
+    }
+}
+
+impl Program {
+    /// A program that is going to be looked at, in binary or text.
+    pub fn new(engine: &crate::Engine, bytes: &[u8]) -> Result<Arc<Self>, Error> {
+        let bytes = crate::runtime::binary(bytes)?.into_owned();
+        let info = crate::module::read(&bytes, engine.target().options.features)?.info;
+        Ok(Arc::new(Self { bytes, info }))
+    }
+}
+
+/// Gives a linker the host's modules for one monitor: `whamm:dyninstr`, `whamm:reflect`, `wizeng`, and the marker.
+pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>, switches: &Switches) -> Result<(), Error> {
+    linker.func_wrap(MARKER.0, MARKER.1, || {})?;
+    slots(linker)?;
+    let own = switches.clone();
+    linker.func_wrap("whamm:dyninstr", "remove_probe", move |id: i32| own.switch(id.cast_unsigned(), false))?;
+    tools(linker)?;
+    super::reflection::add_to_linker(linker, program)
+}
+
+/// Slots of activations: code that uses them is written out where it is called, and this is never reached.
+fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
+    let elsewhere = || Error::Link("slots of activations exist only in probes".into());
+    for (name, ty) in [("i32", ValType::I32), ("i64", ValType::I64), ("f32", ValType::F32), ("f64", ValType::F64)] {
+        let (get, set) = (FuncType::new([ValType::I32], [ty]), FuncType::new([ValType::I32, ty], []));
+        linker.func_new(MARKER.0, &format!("frame_get_{name}"), get, move |_, _, _| Err(elsewhere()))?;
+        linker.func_new(MARKER.0, &format!("frame_set_{name}"), set, move |_, _, _| Err(elsewhere()))?;
+    }
+    Ok(())
+}
+
+/// Prints to stdout, as far as somebody reads it.
+fn print(bytes: &[u8]) {
+    let _ = std::io::stdout().write_all(bytes);
+}
+
+/// The memory that texts of the calling module are in.
+pub(super) fn text_memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error> {
+    match caller.first_memory() {
+        Some(memory) => Ok(memory),
+        None => Err(Error::Link("a monitor that exchanges texts with the engine exports a memory, and this one does not".into())),
+    }
+}
+
+fn text<T>(caller: &mut Caller<'_, T>, at: i32, len: i32) -> Result<Vec<u8>, Error> {
+    let memory = text_memory(caller)?;
+    let mut bytes = vec![0; (len.cast_unsigned() as usize).min(1 << 24)];
+    memory.read(crate::AsContextMut::as_context_mut(caller), at.cast_unsigned() as usize, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The tools of `wizeng`.
+fn tools<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
+    const MODULE: &str = "wizeng";
+    linker.func_wrap(MODULE, "puti", |number: i32| print(number.to_string().as_bytes()))?;
+    linker.func_wrap(MODULE, "putc", |byte: i32| print(&[byte as u8]))?;
+    linker.func_wrap(MODULE, "puts", |mut caller: Caller<'_, T>, at: i32, len: i32| {
+        print(&text(&mut caller, at, len)?);
+        Ok::<_, Error>(())
+    })?;
+    linker.func_wrap(MODULE, "error", |mut caller: Caller<'_, T>, at: i32, len: i32| {
+        let bytes = text(&mut caller, at, len)?;
+        Err::<(), _>(Error::host(format!("the monitor says: {}", String::from_utf8_lossy(&bytes))))
+    })?;
+    linker.func_wrap(MODULE, "crash", || Err::<(), _>(Error::host("the monitor wants to crash")))?;
+    linker.func_wrap(MODULE, "force_gc", || {})?;
+    linker.func_wrap(MODULE, "rdtsc", ticks)?;
+    Ok(())
+}
+
+/// Nanoseconds since some time, where others count the processor's ticks.
+fn ticks() -> i64 {
+    static START: OnceLock<std::time::Instant> = OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as i64
+}

@@ -1,0 +1,98 @@
+//! Calls of monitors' functions, as code of the program.
+
+use super::binding::{Argument, Binding, Moment};
+use crate::compile::{Emitter, Guest, Inline};
+use crate::error::CompileError;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU8;
+
+/// A call of a monitor's function.
+#[derive(Debug)]
+pub(crate) struct Sequence {
+    pub(crate) guest: Arc<Guest>,
+    pub(crate) binding: Binding,
+    /// What tells whether it is to be called, if that may change.
+    pub(crate) enabled: Option<Arc<[AtomicU8]>>,
+    pub(crate) fingerprint: u64,
+}
+
+impl Inline for Sequence {
+    fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        let behind = at.builder().create_block();
+        let mut is_conditional = false;
+        if let Some(enabled) = &self.enabled {
+            let address = at.builder().ins().iconst(types::I64, enabled[self.binding.id as usize].as_ptr() as i64);
+            let enabled = at.builder().ins().uload8(types::I32, MemFlagsData::trusted(), address, 0);
+            unless(at, enabled, behind);
+            is_conditional = true;
+        }
+        if self.binding.moment == Moment::Taken {
+            if let Some((taken, _)) = at.operand(0) {
+                unless(at, taken, behind);
+                is_conditional = true;
+            }
+        }
+        let mut args = Vec::with_capacity(self.binding.arguments.len());
+        for argument in &self.binding.arguments {
+            args.push(self.argument(*argument, at)?);
+        }
+        at.call_guest(&self.guest, self.binding.function, &args, self.binding.offset)?;
+        if is_conditional {
+            at.builder().ins().jump(behind, &[]);
+            at.builder().switch_to_block(behind);
+            at.builder().seal_block(behind);
+        }
+        Ok(())
+    }
+}
+
+/// Goes to `behind` if a value is zero.
+fn unless(at: &mut Emitter<'_, '_>, value: Value, behind: cranelift_codegen::ir::Block) {
+    let next = at.builder().create_block();
+    at.builder().ins().brif(value, next, &[], behind, &[]);
+    at.builder().seal_block(next);
+    at.builder().switch_to_block(next);
+}
+
+impl Sequence {
+    fn argument(&self, argument: Argument, at: &mut Emitter<'_, '_>) -> Result<Value, CompileError> {
+        let lacks = || CompileError::unsupported("an operand that code generation does not know", crate::Place::default());
+        let is_behind = self.binding.moment == Moment::Behind;
+        Ok(match argument {
+            Argument::I32(value) => at.builder().ins().iconst(types::I32, i64::from(value.cast_unsigned())),
+            Argument::I64(value) => at.builder().ins().iconst(types::I64, value),
+            Argument::F32(bits) => at.builder().ins().f32const(f32::from_bits(bits)),
+            Argument::F64(bits) => at.builder().ins().f64const(f64::from_bits(bits)),
+            Argument::V128(bits) => {
+                let constant = at.builder().func.dfg.constants.insert(bits.to_le_bytes().to_vec().into());
+                at.builder().ins().vconst(types::I8X16, constant)
+            }
+            Argument::Null => at.builder().ins().iconst(types::I64, 0),
+            Argument::Operand(place) if is_behind => {
+                at.taken(place).or_else(|| at.operand(place)).map(|(value, _)| value).ok_or_else(lacks)?
+            }
+            Argument::Operand(place) | Argument::Result(place) => at.operand(place).map(|(value, _)| value).ok_or_else(lacks)?,
+            Argument::Local(index) => at.local(index).map(|(value, _)| value).ok_or_else(lacks)?,
+            Argument::MemoryBytes(memory) => at.memory_bytes(memory),
+            Argument::IsNull(null) => {
+                let (reference, _) = at.operand(0).ok_or_else(lacks)?;
+                let condition = if null { IntCC::Equal } else { IntCC::NotEqual };
+                let is = at.builder().ins().icmp_imm_s(condition, reference, 0);
+                at.builder().ins().uextend(types::I32, is)
+            }
+            Argument::Entry(table) => {
+                let (index, _) = at.operand(0).ok_or_else(lacks)?;
+                at.resolved(Some(table), index)
+            }
+            Argument::Reference(place) => {
+                let (reference, _) = at.operand(place).ok_or_else(lacks)?;
+                at.resolved(None, reference)
+            }
+        })
+    }
+}

@@ -1,0 +1,132 @@
+//! Instances whose functions are compiled into other modules' code: everything that has an address has it by now.
+//!
+//! # Safety
+//!
+//! This module exists to read what an instance imports from its vmctx, and what tables and references hold.
+#![allow(unsafe_code)]
+
+use super::instance::{Instance, InstanceData};
+use super::store::StoreCore;
+use crate::compile::{Calls, Guest, Import};
+use crate::module::Space;
+use crate::vm;
+use std::collections::HashMap;
+use std::sync::Arc;
+use wasmparser::Operator;
+
+/// The module that activations' slots are imported from.
+const SLOTS: &str = "wasm-aot:ext";
+
+/// Makes guests of instances; each once.
+#[derive(Debug, Default)]
+pub(crate) struct Guests {
+    known: HashMap<usize, Arc<Guest>>,
+    pub(crate) calls: Calls,
+}
+
+impl Guests {
+    /// An instance of the store as a guest, and those that it imports functions from.
+    pub(crate) fn of(&mut self, core: &StoreCore, instance: &Instance, number: u32) -> Option<Arc<Guest>> {
+        Some(self.made(core, instance.data(core)?, number))
+    }
+
+    fn made(&mut self, core: &StoreCore, data: &InstanceData, number: u32) -> Arc<Guest> {
+        if let Some(known) = self.known.get(&data.base()) {
+            return Arc::clone(known);
+        }
+        let info = &data.module.info;
+        let base = |memory: &usize| {
+            let memory = &core.memories[*memory];
+            memory.is_reserved().then(|| memory.extent().0 as usize)
+        };
+        let functions = info.imports.iter().filter(|import| import.space == Space::Func);
+        let imports = functions.map(|import| self.import(core, data, import, number)).collect::<Vec<_>>();
+        let guest = Arc::new(Guest {
+            module: Arc::clone(&data.module),
+            vmctx: data.base(),
+            bases: data.memories.iter().map(base).collect(),
+            framed: framed(data, &imports),
+            imports,
+            calls: self.calls,
+            number,
+        });
+        self.known.insert(data.base(), Arc::clone(&guest));
+        guest
+    }
+
+    fn import(&mut self, core: &StoreCore, data: &InstanceData, import: &crate::module::Import, number: u32) -> Import {
+        if import.module == SLOTS {
+            return match import.name.as_str() {
+                name if name.starts_with("frame_get_") => Import::ReadSlot,
+                name if name.starts_with("frame_set_") => Import::WriteSlot,
+                _ => Import::Other,
+            };
+        }
+        let at = data.base() + data.module.layout.function(import.index) as usize;
+        // SAFETY: (1) an instance that was made has its imports in its vmctx, where the layout says.
+        let given = unsafe { *(at as *const vm::FuncImport) };
+        let Some(owner) = core.instances.iter().find(|other| other.base() == given.vmctx as usize) else { return Import::Other };
+        match owner.module.function_of_code(given.code as usize) {
+            Some(function) => Import::Guest(self.made(core, owner, number), function),
+            None => Import::Other,
+        }
+    }
+}
+
+/// Which functions use slots of activations, themselves or through others of the module.
+fn framed(data: &InstanceData, imports: &[Import]) -> Vec<bool> {
+    let is_slot = |import: &Import| matches!(import, Import::ReadSlot | Import::WriteSlot);
+    if !imports.iter().any(is_slot) {
+        return Vec::new();
+    }
+    let mut framed: Vec<bool> = imports.iter().map(is_slot).collect();
+    let mut calls = Vec::new();
+    for (index, body) in (imports.len()..).zip(&data.module.info.bodies) {
+        framed.push(false);
+        let bytes = &data.module.bytes[body.start as usize..body.end as usize];
+        let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, u64::from(body.start)));
+        let Ok(operators) = body.get_operators_reader() else { continue };
+        for operator in operators.into_iter().flatten() {
+            if let Operator::Call { function_index } | Operator::ReturnCall { function_index } = operator {
+                calls.push((index, function_index as usize));
+            }
+        }
+    }
+    loop {
+        let mut changed = false;
+        for (caller, callee) in &calls {
+            if framed[*callee] && !framed[*caller] {
+                (framed[*caller], changed) = (true, true);
+            }
+        }
+        if !changed {
+            return framed;
+        }
+    }
+}
+
+impl InstanceData {
+    /// The index of a function of this instance's: of the one that a table has, or of the one that a reference leads to.
+    pub(super) fn resolve(&mut self, table: u32, place: u64) -> Option<u32> {
+        let reference = match table {
+            u32::MAX => place as usize,
+            // SAFETY: (1) the store owns this instance, and machine code of it waits.
+            table => unsafe { (&mut (*self.store).tables)[self.tables[table as usize]].get(place)? },
+        };
+        if reference == 0 {
+            return None;
+        }
+        // SAFETY: (1) references to functions lead to such.
+        let function = unsafe { *(reference as *const vm::FuncRef) };
+        let own = function.vmctx as usize == self.base();
+        if let Some(index) = own.then(|| self.module.function_of_code(function.code as usize)).flatten() {
+            return Some(index);
+        }
+        (0..self.module.info.imported.functions).find(|index| {
+            let at = self.base() + self.module.layout.function(*index) as usize;
+            // SAFETY: (1) written when the instance was made.
+            let import = unsafe { *(at as *const vm::FuncImport) };
+            (import.code, import.vmctx) == (function.code, function.vmctx)
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! Monitors that are modules: matched with programs, and called where they want to be.
+
+#[path = "../../whamm/tests/engine/mod.rs"]
+mod engine;
+#[path = "observers/library.rs"]
+mod library;
+#[path = "observers/stage.rs"]
+mod stage;
+
+use stage::{Run, run};
+use wasm_aot::Val;
+use wasm_aot::observer::ProbeCalls;
+
+const BOTH: [ProbeCalls; 2] = [ProbeCalls::Inlined, ProbeCalls::Direct];
+
+/// Calls a program's `main` with a number under the eyes of a monitor.
+fn observed(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> Run {
+    let bytes = wat::parse_str(monitor).expect("it is text");
+    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).unwrap_or_else(|error| panic!("{error}"));
+    run.call("main", &[Val::I32(arg)]).expect("it runs");
+    run
+}
+
+const FACTORIAL: &str = r#"(module
+    (func $factorial (export "main") (param $n i32) (result i32)
+        (if (result i32) (i32.eqz (local.get $n))
+            (then (i32.const 1))
+            (else (i32.mul (local.get $n) (call $factorial (i32.sub (local.get $n) (i32.const 1))))))))"#;
+
+#[test]
+fn a_probe_is_called_with_operands_locals_and_immediates() {
+    let monitor = r#"(module
+        (global $sum (export "sum") (mut i32) (i32.const 0))
+        (global $calls (export "calls") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:call (arg0, local0, imm0, fid)") (param i32 i32 i32 i32)
+            (global.set $calls (i32.add (global.get $calls) (i32.const 1)))
+            (if (i32.ne (i32.add (local.get 0) (i32.const 1)) (local.get 1)) (then (unreachable)))
+            (if (local.get 2) (then (unreachable)))
+            (global.set $sum (i32.add (global.get $sum) (local.get 0)))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 5, calls);
+        assert_eq!((run.global("calls"), run.global("sum")), (5, 4 + 3 + 2 + 1));
+    }
+}
+
+#[test]
+fn a_predicate_and_other_questions_are_asked_once_for_each_site() {
+    let monitor = r#"(module
+        (memory (export "whamm_buffer") 1) (global (export "whamm_buffer:start") i32 (i32.const 64))
+        (global (export "whamm_buffer:max") i32 (i32.const 4))
+        (global $asked (export "asked") (mut i32) (i32.const 0)) (global $seen (export "seen") (mut i32) (i32.const 0))
+        (func (export "$named") (param $at i32) (param $len i32) (param $pc i32) (result i32)
+            (global.set $asked (i32.add (global.get $asked) (i32.const 1)))
+            ;; "fact", as far as there is room
+            (i32.and (i32.eq (local.get $len) (i32.const 4)) (i32.eq (i32.load (local.get $at)) (i32.const 0x74636166))))
+        (func (export "$double") (param $pc i32) (result i64) (i64.extend_i32_u (i32.mul (local.get $pc) (i32.const 2))))
+        (func (export "wasm:opcode:i32.const / $named(fname, pc) / ($double(pc), pc, )") (param i64 i32)
+            (if (i64.ne (local.get 0) (i64.extend_i32_u (i32.mul (local.get 1) (i32.const 2)))) (then (unreachable)))
+            (global.set $seen (i32.add (global.get $seen) (i32.const 1)))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 3, calls);
+        assert_eq!((run.global("asked"), run.global("seen")), (2, 4));
+        assert_eq!(run.observation.matches().collect::<Vec<_>>(), [("monitor", 2)]);
+    }
+}
+
+#[test]
+fn loops_branches_and_locals_of_a_probe_are_written_out() {
+    let monitor = r#"(module
+        (memory 1) (global $sum (export "sum") (mut i64) (i64.const 0))
+        (func $add (param i64) (global.set $sum (i64.add (global.get $sum) (local.get 0))))
+        (func (export "wasm:opcode:i32.mul (arg1)") (param $n i32) (local $i i32)
+            (block $done
+                (loop $again
+                    (br_if $done (i32.ge_u (local.get $i) (local.get $n)))
+                    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                    (call $add (i64.extend_i32_u (local.get $i)))
+                    (if (i32.eq (local.get $i) (i32.const 100)) (then (return)))
+                    (br $again)))
+            (i32.store (i32.const 8) (i32.add (i32.load (i32.const 8)) (local.get $i)))
+            (if (i32.eq (i32.load (i32.const 8)) (i32.const 10)) (then (call $add (i64.const 1000))))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 4, calls);
+        assert_eq!(run.global("sum"), 1 + 3 + 6 + 10 + 1000);
+    }
+}
+
+#[test]
+fn a_monitor_with_the_marker_sees_results_and_has_variables_of_activations() {
+    let monitor = r#"(module
+        (import "wasm-aot:ext" "v1" (func)) (import "wasm-aot:ext" "frame_get_i32" (func $get (param i32) (result i32)))
+        (import "wasm-aot:ext" "frame_set_i32" (func $set (param i32 i32)))
+        (global $results (export "results") (mut i32) (i32.const 0)) (global $deep (export "deep") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:call:after (res0, arg0)") (param i32 i32)
+            (global.set $results (i32.add (global.get $results) (i32.mul (local.get 0) (local.get 1)))))
+        (func (export "wasm:opcode:local.get") (call $set (i32.const 0) (i32.add (call $get (i32.const 0)) (i32.const 1))))
+        (func (export "wasm:func:exit") (global.set $deep (i32.add (global.get $deep) (call $get (i32.const 0))))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 3, calls);
+        // Results are 2, 1 and 1, of the arguments 2, 1 and 0; three activations execute three instructions, and one a single one.
+        assert_eq!((run.global("results"), run.global("deep")), (2 * 2 + 1, 3 * 3 + 1));
+    }
+}
+
+#[test]
+fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
+    let monitor = r#"(module
+        (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
+        (global $seen (export "seen") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:* (probe_id)") (param i32)
+            (global.set $seen (i32.add (global.get $seen) (i32.const 1)))
+            (call $remove (local.get 0))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 6, calls);
+        let instructions = 13;
+        assert_eq!(run.global("seen"), instructions);
+    }
+}
+
+#[test]
+fn calls_through_tables_are_seen_with_where_they_go() {
+    let monitor = r#"(module
+        (import "wasm-aot:ext" "v1" (func)) (global $sum (export "sum") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:call_indirect (resolved_fid)") (param i32)
+            (global.set $sum (i32.add (i32.mul (global.get $sum) (i32.const 10)) (local.get 0)))))"#;
+    let program = r#"(module (table 4 funcref) (elem (i32.const 1) $one $two)
+        (func $one (result i32) (i32.const 1)) (func $two (result i32) (i32.const 2))
+        (func (export "main") (param i32) (result i32) (call_indirect (result i32) (local.get 0))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, program, 2, calls);
+        run.call("main", &[Val::I32(1)]).expect("it runs");
+        assert_eq!(run.global("sum"), 10);
+        run.call("main", &[Val::I32(7)]).expect_err("a trap of the program's");
+        assert_eq!(run.global("sum"), 100 - 1);
+    }
+}
+
+#[test]
+fn a_trap_in_a_monitor_is_told_from_one_in_the_program() {
+    let program = r#"(module (memory 1)
+        (func (export "main") (param i32) (result i32) (i32.div_s (i32.const 1) (local.get 0))))"#;
+    let monitor = wat::parse_str(
+        r#"(module (func (export "wasm:opcode:i32.div_s (arg0)") (param i32)
+            (if (i32.eq (local.get 0) (i32.const 7)) (then (unreachable)))))"#,
+    )
+    .expect("it is text");
+    for calls in BOTH {
+        let mut run = run(&[("m", &monitor)], &[], program.as_bytes(), calls).expect("it matches");
+        assert_eq!(run.call("main", &[Val::I32(1)]).expect("it runs")[0].i32(), Some(1));
+        let own = run.call("main", &[Val::I32(0)]).expect_err("a trap");
+        assert_eq!(run.observation.blame(&own), None, "{own}");
+        let other = run.call("main", &[Val::I32(7)]).expect_err("a trap");
+        let blame = run.observation.blame(&other).expect("the monitor's");
+        assert!(
+            blame.starts_with("monitor m: wasm:opcode:i32.div_s (arg0), at function 0") && blame.ends_with("unreachable"),
+            "{blame}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_monitor_is_said_with_its_export_and_place() {
+    let error = |monitor: &str| {
+        let bytes = wat::parse_str(monitor).expect("it is text");
+        match run(&[("m", &bytes)], &[], FACTORIAL.as_bytes(), ProbeCalls::Inlined) {
+            Ok(_) => panic!("{monitor} is refused"),
+            Err(error) => error.to_string(),
+        }
+    };
+    for (monitor, said) in [
+        (r#"(module (func (export "wasm:opcode:cal ()")))"#, "monitor m: export wasm:opcode:cal ()\n"),
+        (r#"(module (func (export "wasm:opcode:call (pc)")))"#, "gives 1 arguments, and the function takes 0"),
+        (r#"(module (import "a" "b" (func)) (func (export "wasm:func:entry")))"#, "unknown import: \"a\" \"b\""),
+        (r#"(module (tag) (func (export "wasm:func:entry")))"#, "must not catch"),
+        (
+            r#"(module (func (export "$p") (result i32) (unreachable)) (func (export "wasm:opcode:call / $p() / ()")))"#,
+            "$p, called for wasm:opcode:call / $p() / () at function 0 (factorial), offset",
+        ),
+        (
+            r#"(module (func (export "$p") (result i32) (loop (br 0)) (unreachable))
+                (func (export "wasm:opcode:call / $p() / ()")))"#,
+            "does not end",
+        ),
+        (
+            r#"(module (func (export "$p") (param i32 i32) (result i32) (i32.const 0))
+                (func (export "wasm:opcode:call / $p(fname) / ()")))"#,
+            "whamm_buffer",
+        ),
+    ] {
+        assert!(error(monitor).contains(said), "{monitor}: {}", error(monitor));
+    }
+}

@@ -1,0 +1,129 @@
+//! Scripts, on both of their targets: attached to programs here, and put into programs that another engine runs.
+
+use crate::engine;
+use crate::stage::run;
+use std::path::{Path, PathBuf};
+use wasm_aot::Val;
+use wasm_aot::observer::ProbeCalls;
+use whamm::{LibraryFile, Options, Source};
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../whamm").join(name)
+}
+
+fn program(name: &str) -> Vec<u8> {
+    wat::parse_file(folder("tests/apps").join(name)).expect("it is text")
+}
+
+const PROGRAMS: [&str; 4] = ["fac.wat", "sieve.wat", "control.wat", "tables.wat"];
+
+fn libraries() -> Vec<LibraryFile> {
+    vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: program("cache_lines.wat") }]
+}
+
+/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
+fn rows(report: &str) -> Vec<String> {
+    let mut list: Vec<String> = Vec::new();
+    for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
+        let (left, right) = line.rsplit_once(", script").expect("a row names its script");
+        let name = left.split(", ").nth(2).expect("a row names its variable");
+        let right: Vec<&str> = right.splitn(6, ", ").collect();
+        list.push(format!("{name} {}:{} {}", right[2], right[3], right[5]));
+    }
+    list.sort();
+    list
+}
+
+fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
+    let output =
+        whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    rows(&engine::run(&output.module, &[("cache", &program("cache_lines.wat"))]).kept)
+}
+
+fn attached(script: &Source, app: &[u8], calls: ProbeCalls) -> Vec<String> {
+    let output = whamm::compile_monitor(std::slice::from_ref(script), &libraries(), &Options::default());
+    let monitor = output.unwrap_or_else(|e| panic!("{e}")).module;
+    let cache = program("cache_lines.wat");
+    let mut run =
+        run(&[("monitor", &monitor)], &[("cache", &cache)], app, calls).unwrap_or_else(|e| panic!("{}: {e}", script.name));
+    let _ = run.call("main", &[] as &[Val]);
+    rows(&run.report())
+}
+
+fn monitors() -> Vec<Source> {
+    let files = std::fs::read_dir(folder("monitors")).expect("it exists").map(|e| e.expect("it can be read").path());
+    let mut list: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "mm")).collect();
+    list.sort();
+    let read = |p: &PathBuf| {
+        Source::new(p.file_stem().expect("a name").to_string_lossy(), std::fs::read_to_string(p).expect("it can be read"))
+    };
+    list.iter().map(read).collect()
+}
+
+fn agree(script: &Source) {
+    for name in PROGRAMS {
+        let app = program(name);
+        let expected = rewritten(script, &app);
+        for calls in [ProbeCalls::Inlined, ProbeCalls::Direct] {
+            assert_eq!(attached(script, &app, calls), expected, "{} on {name}, {calls:?}", script.name);
+        }
+    }
+}
+
+#[test]
+fn every_monitor_of_the_library_says_the_same_as_in_a_rewritten_program_on_another_engine() {
+    let all = monitors();
+    assert!(all.len() >= 15);
+    all.iter().for_each(agree);
+}
+
+#[test]
+fn variables_of_activations_and_of_rules_say_the_same() {
+    for text in [
+        "report frame var n: u32; wasm:opcode:*:before { n++; }",
+        "report frame var n: i64 = 5; report frame var half: f64 = 0.5; report frame var f: f32 = -1.5;
+         wasm:opcode:call:before { n += 2; half = half * 2.0; f += 1.0; }
+         wasm:opcode:*load*:before { report var at: u32; at++; report var late: i64; late = n; }",
+        "report frame var who: str = \"nobody\"; report frame var both: (i32, bool) = (7, true);
+         wasm:opcode:call:before { report frame var name: str = fname; if (name == fname) { both.0++; } who = \"caller\"; name = who; }",
+        "var begun: i32; frame var number: i32 = begun; report var last: i32;
+         wasm:func:entry { begun++; } wasm:func:exit { last = number * 1000 + begun; }",
+        "wasm:opcode:local.get:before { report shared var n: u32; n++; unshared var m: u32; m++; report var k: u32; k = m; }",
+    ] {
+        agree(&Source::new("variables", text));
+    }
+}
+
+#[test]
+fn modes_results_and_what_is_known_of_callees_say_the_same() {
+    for text in [
+        "wasm:opcode:call|call_indirect:after { report var n: u32; n++; }",
+        "wasm:opcode:call(res0: i32):after { report var sum: i32; sum += res0; }",
+        "wasm:opcode:i32.add:after { report var sum: i32; sum += res0 - arg0; }",
+        "wasm:opcode:block|loop|if:after { report var n: u32; n++; }",
+        "wasm:opcode:block|loop|if|else:entry { report var n: u32; n++; }",
+        "wasm:opcode:block|loop|if|else:exit { report var n: u32; n++; }",
+        "wasm:opcode:br|br_if|br_table:at_target { report var n: u32; n++; }",
+        "wasm:opcode:br_if:after { report var n: u32; n++; }",
+        "wasm:opcode:end:after { report var n: u32; n++; }",
+        "wasm:opcode:call:before / target_fn_type == \"local\" / { report var n: u32; n++; report var who: str = target_fn_name; }",
+        "wasm:opcode:*:before / opidx == 2 || at_func_end / { report var n: u32; n++; }",
+        "wasm:opcode:*load*|*store*:before { report var n: u32; n = align + memory; }",
+        "wasm:func:entry|exit { report var n: u32; n++; } wasm:block:start|end { report var k: u32; k++; }",
+        "wasm:opcode:br_table:before { report var ways: map<u32, u32>; ways[target]++; report var n: u32; n = imm0 + num_targets; }",
+    ] {
+        agree(&Source::new(text, text));
+    }
+}
+
+#[test]
+fn probes_that_take_themselves_away_say_the_same() {
+    for text in [
+        "use dyninstr; wasm:opcode:*:before { report var reached: bool; reached = true; dyninstr.remove_probe(probe_id); }",
+        "use dyninstr; wasm:opcode:*:before { report var n: i32; n++; if (n == 3) { dyninstr.remove_probe(probe_id); } }",
+        "use dyninstr; report var all: i32;
+         wasm:opcode:br_if:before / arg0 != 0 / { all++; dyninstr.remove_probe(probe_id); all += 100; }",
+    ] {
+        agree(&Source::new("removal", text));
+    }
+}

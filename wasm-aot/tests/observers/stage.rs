@@ -1,0 +1,80 @@
+//! A program and its monitors, in one store.
+
+use wasm_aot::observer::{Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker};
+use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
+use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Val};
+
+/// What a program and a monitor have in common: each has a world of its own.
+pub(crate) struct World {
+    program: WasiCtx,
+    monitor: WasiCtx,
+}
+
+/// A program that is looked at, instantiated.
+pub(crate) struct Run {
+    store: Store<World>,
+    pub(crate) observation: Observation,
+    instance: Result<Instance, Error>,
+    printed: Buffer,
+    monitors: Vec<Instance>,
+}
+
+pub(crate) fn run(
+    monitors: &[(&str, &[u8])],
+    libraries: &[(&str, &[u8])],
+    program: &[u8],
+    calls: ProbeCalls,
+) -> Result<Run, ObserverError> {
+    let engine = Engine::default();
+    let printed = Buffer::default();
+    let world = |builder: wasi::WasiCtxBuilder| builder.build().expect("a world");
+    let monitor = world(WasiCtx::builder().stdout(Sink::Buffer(printed.clone())));
+    let mut store = Store::new(&engine, World { program: world(WasiCtx::builder()), monitor });
+    let program = Program::new(&engine, program).expect("a program");
+    let (mut observers, mut instances) = (Vec::new(), Vec::new());
+    for (name, bytes) in monitors {
+        let mut linker = Linker::new(&engine);
+        wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitor).expect("linked");
+        let switches = Switches::default();
+        add_to_linker(&mut linker, &program, &switches).expect("linked");
+        for (name, bytes) in libraries {
+            let library = Module::new(&engine, bytes).expect("a library");
+            let instance = linker.instantiate(&mut store, &library).expect("linked");
+            linker.instance(&mut store, name, instance).expect("linked");
+        }
+        let module = Module::new(&engine, bytes).expect("a monitor");
+        let observer = Observer::new(&mut store, &linker, name, &module, &switches)?;
+        instances.push(observer.instance());
+        observers.push(observer);
+    }
+    let observation = Observation::new(&mut store, observers, &program, calls)?;
+    let mut linker = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program).expect("linked");
+    linker.func_wrap("env", "log", |_: i32| {}).expect("linked");
+    let instance = linker.instantiate(&mut store, observation.module());
+    Ok(Run { store, observation, instance, printed, monitors: instances })
+}
+
+impl Run {
+    pub(crate) fn call(&mut self, name: &str, args: &[Val]) -> Result<Vec<Val>, Error> {
+        let instance = *self.instance.as_ref().expect("an instance");
+        let function = instance.get_func(&mut self.store, name).expect("exported");
+        function.call(&mut self.store, args)
+    }
+
+    /// A global that the first monitor exports.
+    pub(crate) fn global(&mut self, name: &str) -> i64 {
+        let global = self.monitors[0].get_global(&mut self.store, name).expect("exported");
+        match global.get(&mut self.store).expect("of this store") {
+            Val::I32(value) => value.into(),
+            Val::I64(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn report(&mut self) -> String {
+        let errors = self.observation.report(&mut self.store);
+        assert!(errors.is_empty(), "{errors:?}");
+        String::from_utf8(self.printed.take()).expect("text")
+    }
+}
