@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot::Module;
 use wasm_aot::monitor::{Choice, Report};
+use wasm_aot::observer::Switches;
 use wordpatch::os::sockets::{self, Listener};
 
 /// The longest line that is read.
@@ -33,6 +34,8 @@ fn name(pid: u32) -> String {
 pub(crate) struct Control {
     program: PathBuf,
     module: Module,
+    /// What switches monitors that are modules, by their names.
+    switches: Vec<(String, Switches)>,
     begun: Instant,
     state: Mutex<State>,
 }
@@ -61,10 +64,10 @@ impl Drop for Open {
 
 impl Control {
     /// Has a program answer. If that is not possible it runs all the same.
-    pub(crate) fn open(program: PathBuf, module: Module) -> Open {
+    pub(crate) fn open(program: PathBuf, module: Module, switches: Vec<(String, Switches)>) -> Open {
         let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
         let path = listener.path().to_owned();
-        let control = Arc::new(Self { program, module, begun: Instant::now(), state: Mutex::default() });
+        let control = Arc::new(Self { program, module, switches, begun: Instant::now(), state: Mutex::default() });
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 let _ = control.answer(&stream);
@@ -93,6 +96,8 @@ impl Control {
             ("status", []) => Ok(self.status()),
             ("attach", [monitor]) => self.attach(monitor),
             ("detach", [monitor]) => self.detach(monitor),
+            ("on", [monitor]) => self.switch_module(monitor, true),
+            ("off", [monitor]) => self.switch_module(monitor, false),
             ("on", []) => self.switch(true),
             ("off", []) => self.switch(false),
             ("burst", ["none"]) => self.no_burst(),
@@ -118,6 +123,20 @@ impl Control {
             let _ = writeln!(text, "attached  {} for {:.1?}", choice.name(), since.elapsed());
         }
         text
+    }
+
+    /// Switches a monitor that is a module.
+    fn switch_module(&self, monitor: &str, on: bool) -> Result<String, String> {
+        let Some((name, switches)) = self.switches.iter().find(|(name, _)| name == monitor) else {
+            let known: Vec<&str> = self.switches.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(match known[..] {
+                [] => "no monitor of the program can be switched: run it with --monitor FILE,toggle".into(),
+                _ => format!("{monitor}: no such monitor; there are {}", known.join(", ")),
+            });
+        };
+        switches.switch_all(on);
+        let now = switches.on().unwrap_or_default();
+        Ok(format!("{name} is {}: {now} probes are called\n", if on { "on" } else { "off" }))
     }
 
     fn sites(&self) -> String {

@@ -35,10 +35,16 @@ enum Request {
         /// Its name, or all
         monitor: String,
     },
-    /// Switch attached monitors on again
-    On,
-    /// Switch attached monitors off, but keep what they have seen
-    Off,
+    /// Switch attached monitors on again, or one that is a module
+    On {
+        /// The name of a module that was given as --monitor FILE,toggle
+        monitor: Option<String>,
+    },
+    /// Switch attached monitors off, but keep what they have seen, or one that is a module
+    Off {
+        /// The name of a module that was given as --monitor FILE,toggle
+        monitor: Option<String>,
+    },
     /// Switch attached monitors on and off in turn; `burst none` ends it
     Burst {
         /// How long on, as 10ms, or none
@@ -71,8 +77,8 @@ impl Ctl {
             Request::Status => "status".to_owned(),
             Request::Attach { monitor } => format!("attach {monitor}"),
             Request::Detach { monitor } => format!("detach {monitor}"),
-            Request::On => "on".to_owned(),
-            Request::Off => "off".to_owned(),
+            Request::On { monitor } => format!("on {}", monitor.unwrap_or_default()),
+            Request::Off { monitor } => format!("off {}", monitor.unwrap_or_default()),
             Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
             Request::Report { monitor, json, csv } => {
                 let format = if json {

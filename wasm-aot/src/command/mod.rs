@@ -8,6 +8,7 @@ mod control;
 mod ctl;
 mod inspect;
 mod manual;
+mod modules;
 mod monitors;
 mod run;
 mod signal;

@@ -1,5 +1,6 @@
 //! `wasm-aot monitors`, and what `run --monitor` adds to a run.
 
+use super::modules::Chosen;
 use super::{Failure, print};
 use clap::Args;
 use std::fmt::Write as _;
@@ -43,7 +44,8 @@ impl Monitors {
 /// What is observed during a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Monitoring {
-    /// Observe the program: NAME[,OPTION[=VALUE]]…, see `wasm-aot monitors`; may be given several times
+    /// Observe the program: NAME[,OPTION[=VALUE]]…, see `wasm-aot monitors`, or FILE[+LIBRARY]…[,toggle], a module or a script; may be given
+    /// several times
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
     /// Where reports go, instead of stderr; %p is the process's number
@@ -61,6 +63,7 @@ pub(crate) struct Monitoring {
 #[derive(Debug)]
 pub(crate) struct Observation {
     watch: Watch,
+    modules: Vec<Chosen>,
     format: Format,
     file: Option<(PathBuf, File)>,
 }
@@ -100,7 +103,10 @@ impl Format {
 impl Monitoring {
     /// Checks what was asked for.
     pub(crate) fn begin(&self) -> Result<Observation, Failure> {
-        let choices = Choices::new(self.monitor.iter().map(String::as_str));
+        let (files, names): (Vec<&str>, Vec<&str>) =
+            self.monitor.iter().map(String::as_str).partition(|text| Chosen::is_file(text));
+        let modules = files.into_iter().map(Chosen::parse).collect::<Result<Vec<_>, _>>()?;
+        let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
         if choices.is_empty() && (self.report.is_some() || self.json || self.csv) {
             return Err(Failure::usage("--report, --json and --csv belong to --monitor: nothing is observed without one"));
@@ -117,7 +123,7 @@ impl Monitoring {
         });
         let file = file.transpose()?;
         let watch = Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        Ok(Observation { watch, format, file })
+        Ok(Observation { watch, modules, format, file })
     }
 }
 
@@ -125,6 +131,16 @@ impl Observation {
     /// Whether it has to be counted where calls go.
     pub(crate) fn call_targets(&self) -> bool {
         self.watch.needs_call_targets()
+    }
+
+    /// Monitors that are modules.
+    pub(crate) fn modules(&self) -> &[Chosen] {
+        &self.modules
+    }
+
+    /// What the other monitors need.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// Whether counts are needed.

@@ -1,12 +1,14 @@
 //! `wasm-aot run`
 
 use super::control::Control;
+use super::modules::{self, World};
 use super::monitors::{Monitoring, Observation};
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use wasm_aot::observer::{self, ProbeCalls, Program};
 use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
 use wasm_aot::{Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
 
@@ -37,6 +39,12 @@ pub(crate) struct Run {
     /// How many bytes of stack the program may have
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20)]
     max_stack: usize,
+    /// How many bytes each memory of a monitor may have
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
+    max_monitor_memory: usize,
+    /// How functions of monitors are called
+    #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
+    monitor_calls: HowCalled,
     /// Compile the program even if it was compiled before, and keep nothing
     #[arg(long)]
     no_cache: bool,
@@ -54,17 +62,31 @@ pub(crate) struct Run {
     args: Vec<OsString>,
 }
 
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum HowCalled {
+    /// Small ones are written out where they are called
+    Inlined,
+    /// By calls
+    Direct,
+}
+
 impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::signal::watch();
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
-        let module = match observation.hooks() {
-            true => self.load_observed(&engine, &observation)?,
-            false => self.load(&engine, &self.module)?,
-        };
         let interruption = Interruption::new().map_err(Failure::new)?;
-        let mut store = Store::new(&engine, self.world(interruption.clone())?);
+        let monitors = WasiCtx::builder().inherit_stdio().build().map_err(Failure::new)?;
+        let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors });
+        let observed = match observation.modules() {
+            [] => None,
+            _ => Some(self.observed(&engine, &mut store, &observation)?),
+        };
+        let module = match &observed {
+            Some(observed) => observed.module().clone(),
+            None if observation.hooks() => self.load_observed(&engine, &observation)?,
+            None => self.load(&engine, &self.module)?,
+        };
         store.set_limits(Limits {
             stack: self.max_stack,
             memory: self.max_memory.unwrap_or(usize::MAX >> 1),
@@ -86,15 +108,56 @@ impl Run {
             };
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
-        let _open = (!self.no_control).then(|| Control::open(self.module.clone(), module.clone()));
-        let done = self.execute(&engine, &mut store, &module);
+        let switches = observed.iter().flat_map(observer::Observation::switches);
+        let switches = switches.map(|(name, switches)| (name.to_owned(), switches.clone())).collect();
+        let _open = (!self.no_control).then(|| Control::open(self.module.clone(), module.clone(), switches));
+        let done = self.execute(&engine, &mut store, &module, observed.as_ref());
+        if let Some(observed) = &observed {
+            store.set_deadline(Some(modules::PATIENCE));
+            observed.report(&mut store).into_iter().for_each(super::complain);
+        }
         observation.end(&module);
         done
     }
 
-    fn execute(&self, engine: &Engine, store: &mut Store<WasiCtx>, module: &Module) -> Result<(), Failure> {
+    /// The program, with the calls of monitors that are modules.
+    fn observed(
+        &self,
+        engine: &Engine,
+        store: &mut Store<World>,
+        observation: &Observation,
+    ) -> Result<observer::Observation, Failure> {
+        let path = &self.module;
+        let program = match Module::is_machine_code(path) {
+            true => Module::from_file(&self.making.engine()?, path).and_then(|module| Program::of(engine, &module)),
+            false => Program::new(engine, &read(path)?),
+        }
+        .map_err(about(path))?;
+        store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
+        let chosen = observation.modules().iter().map(|chosen| chosen.instantiate(engine, store, &program));
+        let observers = chosen.collect::<Result<Vec<_>, _>>()?;
+        let calls = match self.monitor_calls {
+            HowCalled::Inlined => ProbeCalls::Inlined,
+            HowCalled::Direct => ProbeCalls::Direct,
+        };
+        let observed = observer::Observation::new(store, observers, &program, calls, Some(observation.watch()));
+        let observed = observed.map_err(modules::refused)?;
+        for (name, count) in observed.matches().filter(|(_, count)| *count == 0) {
+            let _ = count;
+            super::complain(format!("monitor {name}: nothing in {} matches any of its exports", path.display()));
+        }
+        Ok(observed)
+    }
+
+    fn execute(
+        &self,
+        engine: &Engine,
+        store: &mut Store<World>,
+        module: &Module,
+        observed: Option<&observer::Observation>,
+    ) -> Result<(), Failure> {
         let mut linker = Linker::new(engine);
-        wasi::add_to_linker(&mut linker, |world| world)?;
+        wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
         for preload in &self.preload {
             let Some((name, path)) = preload.split_once('=') else {
                 return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
@@ -109,12 +172,15 @@ impl Run {
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
         match done {
             Ok(results) => print(results),
-            Err(error) => ended(&self.module, error),
+            Err(error) => match observed.and_then(|observed| observed.blame(&error)) {
+                Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
+                None => ended(&self.module, error),
+            },
         }
     }
 
     /// Calls what is to be called; gives what a function gave, as lines.
-    fn call(&self, store: &mut Store<WasiCtx>, module: &Module, instance: Instance) -> Result<String, Error> {
+    fn call(&self, store: &mut Store<World>, module: &Module, instance: Instance) -> Result<String, Error> {
         if let Some(name) = &self.invoke {
             let function = function(store, instance, module, name)?;
             let args = arguments(store, function, &self.args)?;
@@ -208,7 +274,7 @@ fn exported_functions(module: &Module) -> Vec<String> {
         .collect()
 }
 
-fn function(store: &mut Store<WasiCtx>, instance: Instance, module: &Module, name: &str) -> Result<Func, Error> {
+fn function(store: &mut Store<World>, instance: Instance, module: &Module, name: &str) -> Result<Func, Error> {
     match instance.get_export(&mut *store, name) {
         Some(Extern::Func(function)) => Ok(function),
         Some(_) => Err(Error::Link(format!("\"{name}\" is exported, but it is no function"))),
@@ -219,7 +285,7 @@ fn function(store: &mut Store<WasiCtx>, instance: Instance, module: &Module, nam
 }
 
 /// Arguments of a function, from the command line.
-fn arguments(store: &mut Store<WasiCtx>, function: Func, args: &[OsString]) -> Result<Vec<Val>, Error> {
+fn arguments(store: &mut Store<World>, function: Func, args: &[OsString]) -> Result<Vec<Val>, Error> {
     let ty = function.ty(&mut *store)?;
     if ty.params().len() != args.len() {
         return Err(Error::Type(format!("the function is {ty}, and {} arguments are given", args.len())));

@@ -71,16 +71,21 @@ impl Watch {
     }
 
     fn plan(&self, engine: &Engine, bytes: &[u8]) -> Result<Plan, Error> {
+        self.draft(engine, bytes).map(Draft::finish)
+    }
+
+    /// The hooks that the monitors need in a module, to which others may be added.
+    pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
         let observers: Vec<&Arc<dyn Observer>> = self.0.iter().filter_map(|(_, observer)| observer.as_ref()).collect();
         if observers.is_empty() {
-            return Ok(Plan::default());
+            return Ok(Draft::default());
         }
         let mut draft = Draft::default();
         let features = engine.target().options.features;
         Outline::with(bytes, features, |outline| {
             observers.iter().for_each(|observer| Arc::clone(observer).plan(outline, &mut draft));
         })?;
-        Ok(draft.finish())
+        Ok(draft)
     }
 
     /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.

@@ -98,7 +98,7 @@ impl Observer {
         module: &Module,
         switches: &Switches,
     ) -> Result<Self, ObserverError> {
-        let within = |error| ObserverError::Instance { monitor: name.to_owned(), error };
+        let within = |error| ObserverError::Instance { monitor: name.to_owned(), error: Box::new(error) };
         let info = &module.inner.info;
         if !info.tags.is_empty() {
             return Err(ObserverError::Exceptions(name.to_owned()));
@@ -144,6 +144,11 @@ impl Observer {
         self.instance
     }
 
+    /// Whether the existing compiler has made it, which numbers the labels of `br_table` in its own way.
+    pub fn is_foreign(&self) -> bool {
+        self.is_foreign
+    }
+
     /// Whether it wants to say something at the end.
     pub fn has_report(&self) -> bool {
         self.exit.is_some()
@@ -152,7 +157,8 @@ impl Observer {
     /// Has it say what it has seen.
     pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
         let Some(exit) = self.exit else { return Ok(()) };
-        let named = |error| ObserverError::Export { monitor: self.name.clone(), export: "wasm:exit".into(), error };
+        let named =
+            |error| ObserverError::Export { monitor: self.name.clone(), export: "wasm:exit".into(), error: Box::new(error) };
         exit.call(store, &[]).map(drop).map_err(named)
     }
 

@@ -31,8 +31,13 @@ impl Switches {
         }
     }
 
+    /// Switches all probes.
+    pub fn switch_all(&self, on: bool) {
+        self.0.get().into_iter().flat_map(|all| all.iter()).for_each(|switch| switch.store(u8::from(on), Relaxed));
+    }
+
     /// How many probes are on, if they can be switched.
-    pub(crate) fn on(&self) -> Option<usize> {
+    pub fn on(&self) -> Option<usize> {
         self.0.get().map(|all| all.iter().filter(|switch| switch.load(Relaxed) != 0).count())
     }
 }
@@ -41,6 +46,15 @@ impl Program {
     /// A program that is going to be looked at, in binary or text.
     pub fn new(engine: &crate::Engine, bytes: &[u8]) -> Result<Arc<Self>, Error> {
         let bytes = crate::runtime::binary(bytes)?.into_owned();
+        Self::read(engine, bytes)
+    }
+
+    /// The program inside of a module that was compiled before.
+    pub fn of(engine: &crate::Engine, module: &crate::Module) -> Result<Arc<Self>, Error> {
+        Self::read(engine, module.inner.bytes.to_vec())
+    }
+
+    fn read(engine: &crate::Engine, bytes: Vec<u8>) -> Result<Arc<Self>, Error> {
         let info = crate::module::read(&bytes, engine.target().options.features)?.info;
         Ok(Arc::new(Self { bytes, info }))
     }

@@ -75,7 +75,7 @@ pub(crate) fn bind<T: 'static>(
     bindings: &mut Bindings,
 ) -> Result<(), ObserverError> {
     let module::Reading { info, bodies } =
-        module::read(bytes, store.engine().target().options.features).map_err(|error| ObserverError::Program(error.into()))?;
+        module::read(bytes, store.engine().target().options.features).map_err(ObserverError::program)?;
     let ordered = Ordered::of(observer);
     if !ordered.unwind.is_empty() && !info.tags.is_empty() {
         let rule = &observer.rules[usize::from(ordered.unwind[0])];
@@ -151,7 +151,7 @@ impl<T: 'static> Matcher<'_, T> {
         body: Body<'_>,
         allocations: FuncValidatorAllocations,
     ) -> Result<FuncValidatorAllocations, ObserverError> {
-        let invalid = |error: wasmparser::BinaryReaderError| ObserverError::Program(CompileError::from(error).into());
+        let invalid = |error: wasmparser::BinaryReaderError| ObserverError::program(CompileError::from(error));
         let mut validator = body.validate.into_validator(allocations);
         validator.read_locals(&mut body.body.get_binary_reader()).map_err(invalid)?;
         let sites = site::sites(self.bytes, &body.body).map_err(invalid)?;
@@ -323,14 +323,14 @@ impl<T: 'static> Matcher<'_, T> {
         let answer = self.observer.ask(self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
         answer.map_err(|error| {
             let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
-            let place = crate::Place {
+            let place = Box::new(crate::Place {
                 function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
                 offset: Some(place.site.offset as usize),
-            };
+            });
             let export = export.to_owned();
             match is_endless(&error) {
                 true => ObserverError::Endless { monitor, export, helper, place },
-                false => ObserverError::Match { monitor, export, helper, place, error },
+                false => ObserverError::Match { monitor, export, helper, place, error: Box::new(error) },
             }
         })
     }

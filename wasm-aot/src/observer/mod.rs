@@ -34,7 +34,7 @@ pub enum ObserverError {
         /// Its name.
         monitor: String,
         /// Why not.
-        error: Error,
+        error: Box<Error>,
     },
     /// It throws exceptions, which the program might catch.
     #[error("monitor {}: it declares exceptions, and the program must not catch those of a monitor", Printable(.0))]
@@ -57,9 +57,9 @@ pub enum ObserverError {
         /// The function.
         helper: String,
         /// Where in the program.
-        place: Place,
+        place: Box<Place>,
         /// Why.
-        error: Error,
+        error: Box<Error>,
     },
     /// A function that was to be called when a site is matched does not end.
     #[error("monitor {}: {}, called for {} at {place}, does not end", Printable(.monitor), Printable(.helper), Printable(.export))]
@@ -71,7 +71,7 @@ pub enum ObserverError {
         /// The function.
         helper: String,
         /// Where in the program.
-        place: Place,
+        place: Box<Place>,
     },
     /// It wants to see exceptions leave functions, and the program throws some.
     #[error("monitor {}: {}: not supported for programs that throw exceptions", Printable(.monitor), Printable(.export))]
@@ -89,11 +89,17 @@ pub enum ObserverError {
         /// The function's export.
         export: String,
         /// Why.
-        error: Error,
+        error: Box<Error>,
     },
     /// The program cannot be looked at.
     #[error(transparent)]
-    Program(Error),
+    Program(Box<Error>),
+}
+
+impl ObserverError {
+    fn program(error: impl Into<Error>) -> Self {
+        Self::Program(Box::new(error.into()))
+    }
 }
 
 fn list(wrong: &[String]) -> String {

@@ -6,6 +6,7 @@ use super::sequence::Sequence;
 use super::{Observer, ObserverError, Program, matching};
 use crate::compile::{self, Action, Calls, Draft};
 use crate::error::{Error, Printable};
+use crate::monitor::Watch;
 use crate::runtime::Guests;
 use crate::{AsContextMut, Module, Store};
 use std::collections::HashMap;
@@ -34,14 +35,19 @@ pub struct Observation {
 
 impl Observation {
     /// Matches monitors with a program, and compiles it with them. What monitors are asked meanwhile, they are asked in `store`, in which the program
-    /// has to be instantiated, too.
+    /// has to be instantiated, too. What `watch` needs is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         mut observers: Vec<Observer>,
         program: &Program,
         calls: ProbeCalls,
+        watch: Option<&Watch>,
     ) -> Result<Self, ObserverError> {
-        let (mut draft, mut places, mut matches) = (Draft::default(), HashMap::new(), Vec::new());
+        let (mut places, mut matches) = (HashMap::new(), Vec::new());
+        let mut draft = match watch {
+            Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
+            None => Draft::default(),
+        };
         let mut guests = Guests::default();
         guests.calls = match calls {
             ProbeCalls::Inlined => Calls::Inlined,
@@ -63,7 +69,7 @@ impl Observation {
                 draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
             }
         }
-        let module = Module::with_plan(store.engine(), &program.bytes, &draft.finish()).map_err(ObserverError::Program)?;
+        let module = Module::with_plan(store.engine(), &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
         Ok(Self { module, observers, places, matches })
     }
 
@@ -75,11 +81,6 @@ impl Observation {
     /// How many probes each monitor has in the program, by its name.
     pub fn matches(&self) -> impl Iterator<Item = (&str, usize)> {
         self.observers.iter().map(Observer::name).zip(self.matches.iter().copied())
-    }
-
-    /// How many of a monitor's probes are on, if they can be switched.
-    pub fn live(&self, monitor: &str) -> Option<usize> {
-        self.observers.iter().find(|observer| observer.name == monitor)?.switches.on()
     }
 
     /// Has every monitor say what it has seen; gives what went wrong.
@@ -106,13 +107,9 @@ impl Observation {
         Some(format!("{}, at {place}: {}", names.join(", or "), report.trap))
     }
 
-    /// Switches all probes of a monitor that can be switched; tells whether there is such a monitor.
-    pub fn switch(&self, monitor: &str, on: bool) -> bool {
-        let found = self.observers.iter().zip(&self.matches).find(|(observer, _)| observer.name == monitor);
-        if let Some((observer, count)) = found {
-            (0..*count as u32).for_each(|id| observer.switches.switch(id, on));
-        }
-        found.is_some()
+    /// What switches each monitor's probes, by its name, from whatever thread: those that were made to be switched.
+    pub fn switches(&self) -> impl Iterator<Item = (&str, &Switches)> {
+        self.observers.iter().filter(|observer| observer.is_switched()).map(|observer| (observer.name(), &observer.switches))
     }
 }
 
@@ -140,10 +137,5 @@ impl Observer {
     /// Has its probes switchable while the program runs.
     pub fn set_toggled(&mut self, on: bool) {
         self.toggled = on;
-    }
-
-    /// Its switches.
-    pub fn switches(&self) -> &Switches {
-        &self.switches
     }
 }

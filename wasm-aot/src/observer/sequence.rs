@@ -31,11 +31,11 @@ impl Inline for Sequence {
             unless(at, enabled, behind);
             is_conditional = true;
         }
-        if self.binding.moment == Moment::Taken {
-            if let Some((taken, _)) = at.operand(0) {
-                unless(at, taken, behind);
-                is_conditional = true;
-            }
+        if self.binding.moment == Moment::Taken
+            && let Some((taken, _)) = at.operand(0)
+        {
+            unless(at, taken, behind);
+            is_conditional = true;
         }
         let mut args = Vec::with_capacity(self.binding.arguments.len());
         for argument in &self.binding.arguments {

@@ -164,7 +164,7 @@ fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
         O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).for_each(each),
         O::TryTable { try_table } => try_table.catches.iter().for_each(|catch| match catch {
             Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label } => {
-                each(*label)
+                each(*label);
             }
         }),
         _ => {}
