@@ -168,7 +168,10 @@ fn what_is_wrong_with_a_monitor_is_said_with_its_export_and_place() {
         }
     };
     for (monitor, said) in [
-        (r#"(module (func (export "wasm:opcode:cal ()")))"#, "monitor m: export wasm:opcode:cal ()\n"),
+        (
+            r#"(module (func (export "wasm:opcode:cal ()")))"#,
+            "monitor m: exports that cannot be called\n  wasm:opcode:cal ()\n              ^^^ no such instruction",
+        ),
         (r#"(module (func (export "wasm:opcode:call (pc)")))"#, "gives 1 arguments, and the function takes 0"),
         (r#"(module (import "a" "b" (func)) (func (export "wasm:func:entry")))"#, "unknown import: \"a\" \"b\""),
         (r#"(module (tag) (func (export "wasm:func:entry")))"#, "must not catch"),

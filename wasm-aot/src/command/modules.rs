@@ -7,9 +7,6 @@ use wasm_aot::observer::{Observer, ObserverError, Program, Switches, add_to_link
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Engine, Error, Limits, Linker, Module, Store};
 
-/// How long a report may take.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-
 /// The worlds of a program and of those that look at it, which share a store and nothing else.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -82,6 +79,7 @@ impl Chosen {
         engine: &Engine,
         store: &mut Store<World>,
         program: &std::sync::Arc<Program>,
+        patience: Duration,
     ) -> Result<Observer, Failure> {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitors)?;
@@ -101,7 +99,7 @@ impl Chosen {
         }
         let module = Module::new(engine, self.bytes()?)
             .map_err(|error| Failure::new(format!("monitor {}: {error}", self.file.display())))?;
-        store.set_deadline(Some(PATIENCE));
+        store.set_deadline(Some(patience));
         let observer = Observer::new(&mut *store, &linker, &self.name(), &module, &switches);
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;

@@ -42,6 +42,9 @@ pub(crate) struct Run {
     /// How many bytes each memory of a monitor may have
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 30)]
     max_monitor_memory: usize,
+    /// How long a monitor may take to start, and to report, as 10s or 500ms
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    monitor_patience: String,
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
@@ -92,7 +95,7 @@ impl Run {
             memory: self.max_memory.unwrap_or(usize::MAX >> 1),
             ..Limits::default()
         });
-        let timeout = self.timeout.as_deref().map(duration).transpose()?;
+        let timeout = self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
         let stop = store.interrupt_handle();
         let stopper = interruption.clone();
@@ -113,7 +116,7 @@ impl Run {
         let _open = (!self.no_control).then(|| Control::open(self.module.clone(), module.clone(), switches));
         let done = self.execute(&engine, &mut store, &module, observed.as_ref());
         if let Some(observed) = &observed {
-            store.set_deadline(Some(modules::PATIENCE));
+            store.set_deadline(Some(duration("--monitor-patience", &self.monitor_patience)?));
             observed.report(&mut store).into_iter().for_each(super::complain);
         }
         observation.end(&module);
@@ -133,8 +136,9 @@ impl Run {
             false => Program::new(engine, &read(path)?),
         }
         .map_err(about(path))?;
+        let patience = duration("--monitor-patience", &self.monitor_patience)?;
         store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
-        let chosen = observation.modules().iter().map(|chosen| chosen.instantiate(engine, store, &program));
+        let chosen = observation.modules().iter().map(|chosen| chosen.instantiate(engine, store, &program, patience));
         let observers = chosen.collect::<Result<Vec<_>, _>>()?;
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
@@ -329,6 +333,6 @@ fn shown(value: &Val) -> String {
 }
 
 /// A time as people write it.
-fn duration(text: &str) -> Result<Duration, Failure> {
-    humantime::parse_duration(text).map_err(|error| Failure::usage(format!("--timeout {text}: {error}, as 10s or 500ms")))
+fn duration(option: &str, text: &str) -> Result<Duration, Failure> {
+    humantime::parse_duration(text).map_err(|error| Failure::usage(format!("{option} {text}: {error}, as 10s or 500ms")))
 }

@@ -161,8 +161,8 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = crate::error::Printable(&self.name).to_string();
         let carets = "^".repeat(self.at.len().clamp(1, 1 + self.name.len().saturating_sub(self.at.start)));
-        let lead = "export ".len() + self.at.start;
-        write!(f, "export {name}\n{:lead$}{carets} {}", "", self.why)
+        let lead = 2 + self.at.start;
+        write!(f, "  {name}\n{:lead$}{carets} {}", "", self.why)
     }
 }
 
@@ -281,8 +281,13 @@ impl<'a> Reader<'a> {
     }
 
     fn opcode(&mut self) -> Result<Event, Malformed> {
+        let start = self.at;
         if self.take('*') {
-            return Ok(Event::Any);
+            let more = self.rest().starts_with(|c: char| c.is_ascii_alphanumeric() || c == '*');
+            return match more {
+                true => Err(self.wrong(start..self.at, "`*` alone means every instruction; there are no patterns")),
+                false => Ok(Event::Any),
+            };
         }
         // Two mnemonics have a blank in them.
         for (spelled, name) in [("ref.test null", "ref.test_null"), ("ref.cast null", "ref.cast_null")] {
@@ -459,10 +464,10 @@ mod tests {
         let wrong = |name: &str| parse(name, false).expect_err("malformed").to_string();
         assert_eq!(
             wrong("wasm:opcode:i32.laod (pc)"),
-            "export wasm:opcode:i32.laod (pc)\n                   ^^^^^^^^ no such instruction: did you mean i32.load?"
+            "  wasm:opcode:i32.laod (pc)\n              ^^^^^^^^ no such instruction: did you mean i32.load?"
         );
         for (name, why) in [
-            ("wasm:opcode:*load*(pc)", "nothing may stand behind"),
+            ("wasm:opcode:*load*(pc)", "there are no patterns"),
             ("wasm:opcode:*(pc)junk", "nothing may stand behind"),
             ("wasm:func:entryXX (pc)", "did you mean entry?"),
             ("wasm:fun:entry (pc)", "did you mean func?"),

@@ -35,7 +35,7 @@ pub struct Observation {
 
 impl Observation {
     /// Matches monitors with a program, and compiles it with them. What monitors are asked meanwhile, they are asked in `store`, in which the program
-    /// has to be instantiated, too. What `watch` needs is compiled in as well.
+    /// has to be instantiated, too. The store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
         mut observers: Vec<Observer>,
@@ -69,6 +69,11 @@ impl Observation {
                 draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
             }
         }
+        // What monitors may take is what it was until now, whatever the program may.
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        let most = core.limits().memory;
+        core.memories.iter_mut().for_each(|memory| memory.ceiling = memory.ceiling.min(most));
         let module = Module::with_plan(store.engine(), &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
         Ok(Self { module, observers, places, matches })
     }

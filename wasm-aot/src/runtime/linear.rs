@@ -77,6 +77,8 @@ pub(crate) struct Linear {
     pub(crate) ty: MemoryType,
     /// What machine code reads: in the vmctx of the instance that defines it, in a box of ours, or in a shared memory.
     pub(crate) definition: *mut vm::Memory,
+    /// How many bytes it may have, whatever the store allows.
+    pub(crate) ceiling: usize,
     backing: Backing,
 }
 
@@ -133,12 +135,12 @@ impl Linear {
         let value = vm::Memory { base: space.base.get() as *mut u8, len: AtomicUsize::new(space.usable) };
         // SAFETY: (1) the caller, see # Safety.
         let (definition, kept) = unsafe { define(value, place) };
-        Ok(Self { ty, definition, backing: Backing::Own { space, _definition: kept } })
+        Ok(Self { ty, definition, ceiling: usize::MAX, backing: Backing::Own { space, _definition: kept } })
     }
 
     pub(crate) fn of_shared(memory: &SharedMemory) -> Self {
         let definition = (&raw const memory.inner.definition).cast_mut();
-        Self { ty: memory.inner.ty, definition, backing: Backing::Shared(memory.clone()) }
+        Self { ty: memory.inner.ty, definition, ceiling: usize::MAX, backing: Backing::Shared(memory.clone()) }
     }
 
     pub(crate) fn shared(&self) -> Option<&SharedMemory> {
@@ -170,6 +172,7 @@ impl Linear {
 
     /// Grows it, and tells how many pages it had; nothing if it cannot grow so much.
     pub(crate) fn grow(&mut self, more: u64, limit: usize) -> Option<u64> {
+        let limit = limit.min(self.ceiling);
         let Backing::Own { space, .. } = &mut self.backing else {
             return self.shared().and_then(|memory| memory.grow(more, limit));
         };
