@@ -284,6 +284,149 @@ fn profiles_are_drawn_in_the_forms_of_other_tools() {
     assert!(pprof.windows(3).any(|window| window == b"fib") && pprof[0] == 0x0a);
 }
 
+/// What a monitor has written to a file that its option names.
+fn written(template: &str, args: &[i32], monitor: &str, option: &str) -> String {
+    static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("wasm-aot-hooked-{}-{number}", std::process::id()));
+    observed(template, args, &[&format!("{monitor},{option}={}", path.display())]);
+    let text = std::fs::read_to_string(&path).expect("written");
+    std::fs::remove_file(&path).expect("there");
+    text
+}
+
+#[test]
+fn a_trace_of_calls_has_every_begin_and_end_in_order() {
+    let args = [5, 9, 10, 0, 7, 12, 9];
+    let trace = written(CALLS, &args, "trace,calls", "file");
+    // The imported function is no function of the module.
+    let expected = noted(CALLS, &args);
+    let mut imported = 0;
+    let ours = expected.iter().filter(|note| match note {
+        Note::Begin(name) if name == "twice" => (imported += 1, false).1,
+        Note::End if imported > 0 => (imported -= 1, false).1,
+        _ => true,
+    });
+    let shown = |note: &Note| match note {
+        Note::Begin(name) => format!("> {name}"),
+        _ => "<".to_owned(),
+    };
+    let expected: Vec<String> = ours.map(shown).collect();
+    let found = trace.lines().map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words[0] == "<" { "<".to_owned() } else { words[..2].join(" ") }
+    });
+    let found: Vec<String> = found.collect();
+    assert!(found == expected, "{:?}", found.iter().zip(&expected).enumerate().find(|(_, (found, expected))| found != expected));
+    assert!(trace.starts_with("> f 5\n  > fib 5\n    > fib 4\n"), "{}", &trace[..60]);
+}
+
+#[test]
+fn a_trace_has_every_instruction_that_was_begun_with_its_operands() {
+    let args = [5, 9, 10, 7];
+    let trace = written(CALLS, &args, "trace", "file");
+    let instructions = trace.lines().filter(|line| line.trim_start().starts_with('+')).count() as u64;
+    let all: u64 = counts(&observed(CALLS, &args, &["icount"])[0], "dynamic").iter().sum();
+    assert_eq!(instructions, all);
+    let text = r#"(module (func $f (export "f") (param i32) (result i32)
+        (drop (f64.mul (f64.const 1.5) (f64.const -2)))
+        (i32.sub (local.get 0) (i32.const 3))))"#;
+    let expected = "> f 9\n  +1 f64.const 1.5\n  +10 f64.const -2\n  +19 f64.mul  1.5 -2\n  +20 drop  -3\n  +21 local.get 0\n  \
+                    +23 i32.const 3\n  +25 i32.sub  9 3\n  +26 end  6\n< f 6\n";
+    assert_eq!(written(text, &[9], "trace", "file"), expected);
+}
+
+#[test]
+fn arguments_are_constant_until_another_one_is_seen() {
+    let text = r#"(module (func $same (param i32 f64 v128) (result i32) (local.get 0))
+        (func $later (param i64)) (func $never (param i32))
+        (func $f (export "f") (param i32) (result i32)
+            (call $later (i64.extend_i32_s (i32.ge_s (local.get 0) (i32.const 4))))
+            (call $same (i32.const -7) (f64.const 0.5) (v128.const i32x4 1 0 0 2))))"#;
+    let rows = |args: &[i32]| {
+        let report = &observed(text, args, &["const"])[0];
+        words(report, "function").into_iter().zip(words(report, "arguments")).collect::<BTreeMap<_, _>>()
+    };
+    let same = ("same".to_owned(), "(-7, 0.5, 0x00000002000000000000000000000001)".to_owned());
+    let expected = |f: &str, later: &str| BTreeMap::from([same.clone(), ("f".into(), f.into()), ("later".into(), later.into())]);
+    assert_eq!(rows(&[3]), expected("(3)", "(0)"));
+    assert_eq!(rows(&[3, 3]), expected("(3)", "(0)"), "in two instances");
+    assert_eq!(rows(&[1, 2, 3, 4]), expected("(?)", "(?)"));
+}
+
+#[test]
+fn what_is_allocated_is_known_by_who_has_asked_for_it_until_it_is_freed() {
+    let text = r#"(module (memory 1) (global $next (mut i32) (i32.const 64))
+        (func $inner (param i32) (result i32) (global.get $next) (global.set $next (i32.add (global.get $next) (local.get 0))))
+        (func $malloc (export "malloc") (param i32) (result i32) (call $inner (local.get 0)))
+        (func $realloc (export "realloc") (param i32 i32) (result i32) (call $malloc (local.get 1)))
+        (func $free (export "free") (param i32) (if (i32.eqz (local.get 0)) (then (unreachable))))
+        (func $make (param i32) (result i32) (call $malloc (local.get 0)))
+        (func $f (export "f") (param i32) (result i32) (local i32)
+            (drop (call $make (i32.const 100)))
+            (local.set 1 (call $make (i32.const 50)))
+            (local.set 1 (call $realloc (local.get 1) (i32.const 70)))
+            (call $free (local.get 1)) (call $free (i32.const 9999))
+            (drop (call $malloc (local.get 0))) (call $free (i32.const 0)) (i32.const 0)))"#;
+    let report = &observed(text, &[5], &["alloc,depth=2"])[0];
+    let sites = words(report, "site").into_iter().map(|site| {
+        site.split(" < ").map(|place| place.split('+').next().expect("a name").to_owned()).collect::<Vec<_>>().join(" < ")
+    });
+    let rows =
+        sites.zip(counts(report, "bytes")).zip(counts(report, "live bytes")).map(|((site, bytes), live)| (site, bytes, live));
+    // What realloc calls is realloc's own business.
+    let expected = [("make < f", 100, 100), ("f", 70, 0), ("make < f", 50, 0), ("f", 5, 5)];
+    assert_eq!(rows.collect::<Vec<_>>(), expected.map(|(site, bytes, live)| (site.to_owned(), bytes, live)));
+    assert_eq!(
+        report.notes[0],
+        "225 bytes in 4 blocks were allocated; 105 bytes in 2 blocks are still there, 170 at most at once"
+    );
+    assert!(report.notes[1].starts_with("1 times something was freed"), "{:?}", report.notes);
+}
+
+#[test]
+fn calls_that_are_timed_are_counted_exactly() {
+    let args = [5, 9, 10, 0, 7, 12, 9];
+    let mut expected: BTreeMap<String, u64> = BTreeMap::new();
+    for (way, calls) in ways(&noted(CALLS, &args), args.len()) {
+        *expected.entry(way.rsplit(';').next().expect("a name").to_owned()).or_default() += calls;
+    }
+    expected.remove("twice");
+    for policy in ["exact", "adaptive", "paper", "count"] {
+        let report = &observed(CALLS, &args, &[&format!("latency,function=*,policy={policy}")])[0];
+        let found: BTreeMap<String, u64> = words(report, "function").into_iter().zip(counts(report, "calls")).collect();
+        assert_eq!(found, expected, "{policy}");
+        let samples: u64 = counts(report, "samples").iter().sum();
+        match policy {
+            // Three calls of f have trapped, in others that were open.
+            "exact" => assert!(samples < expected.values().sum() && samples > expected.values().sum::<u64>() - 10),
+            "count" => assert_eq!(samples, 0),
+            _ => assert!(samples > 0),
+        }
+    }
+    let short = observed(CALLS, &args, &["latency"]).remove(0);
+    assert!(words(&short, "function").iter().all(|name| name != "leaf"), "{short:?}");
+}
+
+#[test]
+fn listings_and_graphs_have_counts_beside_the_code() {
+    let text = r#"(module (func $f (export "f") (param i32) (result i32)
+        (loop $l (br_if $l (local.tee 0 (i32.sub (local.get 0) (i32.const 1))))) (i32.const 4))
+        (func $never))"#;
+    let reports = observed(text, &[3, 5], &["hotness,listing", "control-flow,dot"]);
+    let listing = reports[0].text();
+    assert!(listing.starts_with("== hotness ==\nf: 2 calls\n"), "{listing}");
+    let lines: Vec<Vec<&str>> = listing.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(lines.iter().any(|line| line[..] == ["8", "14.8%", "+8", "local.tee", "0"]), "{listing}");
+    assert!(listing.contains("  +1  loop\n") && listing.contains("  +3    local.get 0\n"), "{listing}");
+    assert!(!listing.contains("never"));
+    let dot = reports[1].text();
+    assert!(dot.contains("f0_1 [label=\"x 8\\n+1 loop\\l+3 local.get 0\\l"), "{dot}");
+    assert!(dot.contains("f0_1 -> f0_1 [label=\"branch 6\"];") && dot.contains("f0_in -> "), "{dot}");
+    // Programs read the same rows as ever.
+    assert_eq!(reports[0].rows, observed(text, &[3, 5], &["hotness"])[0].rows);
+}
+
 #[test]
 fn bad_choices_are_refused_by_name() {
     let error = |choice: &str| match Choices::new([choice]) {

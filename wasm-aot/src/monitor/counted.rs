@@ -1,6 +1,6 @@
 //! Monitors that say how often something was executed.
 
-use super::{Cell, Choice, Report};
+use super::{Cell, Choice, Report, listing};
 use crate::runtime::{Counts, FunctionCounts, InstructionCount};
 use std::collections::BTreeMap;
 use wasmparser::Operator;
@@ -28,6 +28,10 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
         each.sort_by_key(|(function, instruction)| (std::cmp::Reverse(instruction.count), *function, instruction.offset));
     }
     let executed = each.iter().filter(|(_, instruction)| instruction.count > 0).count();
+    let note = format!("{total} executions of {executed} instructions, of {all}");
+    if choice.has("listing") {
+        report.drawing = Some(listing::of(&functions, total) + &note + "\n");
+    }
     let mut reached = 0;
     for (function, instruction) in each {
         let (function, count) = (&functions[function], instruction.count);
@@ -42,7 +46,7 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
             function.source(instruction.offset).unwrap_or_default().into(),
         ]);
     }
-    report.notes.push(format!("{total} executions of {executed} instructions, of {all}"));
+    report.notes.push(note);
     report
 }
 
@@ -161,6 +165,9 @@ pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
                 ]);
             }
         }
+    }
+    if choice.has("dot") {
+        report.drawing = Some(listing::graphs(&functions(choice, counts)));
     }
     report
 }

@@ -5,9 +5,13 @@
 //! need the same share it. Counts are made for all monitors together; what needs values or time puts hooks of its own into the code
 //! (`Observer`).
 
+mod alloc;
+mod constant;
 mod counted;
 mod flame;
 mod functions;
+mod latency;
+mod listing;
 mod memory;
 mod meter;
 mod observer;
@@ -17,6 +21,7 @@ mod options;
 mod outline;
 mod profile;
 mod report;
+mod trace;
 mod tree;
 mod watch;
 
@@ -56,6 +61,12 @@ enum Source {
 /// All monitors, in the order of their names.
 pub const KINDS: &[Kind] = &[
     Kind {
+        name: "alloc",
+        about: "what is allocated, where, and what of it is still there",
+        options: &[("depth=N", "how many callers a site consists of; 4 otherwise")],
+        source: Source::Hooks(alloc::begin),
+    },
+    Kind {
         name: "blocks",
         about: "how often each basic block was executed",
         options: &[("zero", "also those that never were")],
@@ -74,9 +85,15 @@ pub const KINDS: &[Kind] = &[
         source: Source::Counts { call_targets: true, report: counted::calls },
     },
     Kind {
+        name: "const",
+        about: "which arguments of functions are always the same",
+        options: &[],
+        source: Source::Hooks(constant::begin),
+    },
+    Kind {
         name: "control-flow",
         about: "how often each edge of each function's graph was gone",
-        options: &[],
+        options: &[("dot", "graphs, as Graphviz reads them")],
         source: Source::Counts { call_targets: false, report: counted::edges },
     },
     Kind {
@@ -100,7 +117,10 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "hotness",
         about: "how often each instruction was executed",
-        options: &[("code", "in the order of the code, with those that never were")],
+        options: &[
+            ("code", "in the order of the code, with those that never were"),
+            ("listing", "the text of each function that was called, with counts beside it"),
+        ],
         source: Source::Counts { call_targets: false, report: counted::hotness },
     },
     Kind {
@@ -108,6 +128,12 @@ pub const KINDS: &[Kind] = &[
         about: "how many instructions each function has and has executed",
         options: &[],
         source: Source::Counts { call_targets: false, report: counted::icount },
+    },
+    Kind {
+        name: "latency",
+        about: "how long calls take, with percentiles: a sample that costs a given share of processor time",
+        options: &[("budget=PERCENT", "of processor time; 1% otherwise"), ("policy=NAME", "adaptive, paper, exact or count")],
+        source: Source::Hooks(latency::begin),
     },
     Kind {
         name: "loops",
@@ -138,6 +164,15 @@ pub const KINDS: &[Kind] = &[
             ("dot[=FILE]", "as Graphviz reads it"),
         ],
         source: Source::Hooks(profile::begin),
+    },
+    Kind {
+        name: "trace",
+        about: "every instruction with its operands, in order",
+        options: &[
+            ("calls", "calls and returns only, with arguments and results"),
+            ("file=FILE", "where it goes, instead of stderr"),
+        ],
+        source: Source::Hooks(trace::begin),
     },
 ];
 

@@ -10,6 +10,7 @@ use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorRes
 /// A module's declarations, and its functions.
 pub(super) struct Outline<'a> {
     pub(super) info: &'a ModuleInfo,
+    pub(super) bytes: &'a [u8],
     pub(super) functions: Vec<Function<'a>>,
 }
 
@@ -36,7 +37,7 @@ impl<'a> Outline<'a> {
     pub(super) fn with<T>(bytes: &'a [u8], features: Features, look: impl FnOnce(&Outline<'_>) -> T) -> Result<T, CompileError> {
         let module::Reading { info, bodies } = module::read(bytes, features)?;
         let functions = bodies.into_iter().map(|body| function(&info, body)).collect::<Result<_, _>>()?;
-        Ok(look(&Outline { info: &info, functions }))
+        Ok(look(&Outline { info: &info, bytes, functions }))
     }
 
     /// The functions that a monitor looks at.

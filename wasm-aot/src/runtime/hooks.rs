@@ -48,6 +48,28 @@ impl InstanceData {
     }
 }
 
+/// Who has called an activation, the nearest first, as far as they are functions of its own module: which function, and the place of the call in the module.
+pub(crate) fn callers(vmctx: usize, frame: usize, most: usize) -> Vec<(u32, u32)> {
+    // SAFETY: as below.
+    let (instance, store) = unsafe {
+        let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
+        (instance, &*instance.store)
+    };
+    let mut callers = Vec::new();
+    let visit = |pc: usize| {
+        let Some((module, code, offset)) = store.module_at(pc - 1) else { return false };
+        if std::ptr::eq(module, &raw const *instance.module)
+            && let (Some(defined), Some(at)) = (code.function_at(offset), code.wasm_offset(offset))
+        {
+            callers.push((module.info.imported.functions + defined as u32, at));
+        }
+        callers.len() < most
+    };
+    // SAFETY: (1) machine code that waits for us has told its frame pointer.
+    unsafe { super::backtrace::walk(store, frame, visit) };
+    callers
+}
+
 /// What an instance's memory holds that machine code has just accessed.
 pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> Vec<u8> {
     // SAFETY: (1) the word at that place of a vmctx is the instance that owns it, which lives, and whose store waits for us.

@@ -8,6 +8,11 @@ pub(super) fn mnemonic(bytes: &[u8]) -> &'static str {
     instruction.map_or("?", |instruction| instruction.opname())
 }
 
+/// An instruction of a module whose bytes are given, at a place in it: mnemonic and immediates.
+pub(crate) fn spelled(operator: &Operator<'_>, bytes: &[u8], at: u32) -> String {
+    format!("{}{}", mnemonic(&bytes[at as usize..]), immediates(operator))
+}
+
 /// The immediates that tell instructions of a kind apart.
 pub(super) fn immediates(operator: &Operator<'_>) -> String {
     match operator {

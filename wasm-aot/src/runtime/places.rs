@@ -1,0 +1,30 @@
+//! Places of a module as people read them.
+
+use super::module::{Module, ModuleInner};
+use super::source::Sources;
+use std::cell::RefCell;
+
+/// Names functions and lines of a module.
+pub(crate) struct Places<'a> {
+    module: &'a ModuleInner,
+    sources: RefCell<Sources<'a>>,
+}
+
+impl<'a> Places<'a> {
+    /// Of a module.
+    pub(crate) fn of(module: &'a Module) -> Self {
+        Self { module: &module.inner, sources: RefCell::default() }
+    }
+
+    /// A function, and where in it; the place is that in the module.
+    pub(crate) fn place(&self, function: u32, at: u32) -> String {
+        let start = self.module.info.body(function).start;
+        format!("{}+{}", self.module.label(function), at.saturating_sub(start))
+    }
+
+    /// File and line of a place in the module, if it tells them.
+    pub(crate) fn source(&self, at: u32) -> Option<String> {
+        let (file, line) = self.sources.borrow_mut().line(self.module, at)?;
+        Some(format!("{file}:{line}"))
+    }
+}
