@@ -216,7 +216,7 @@ mod tests {
     fn what_is_not_known_is_named_with_what_is_near() {
         let error = |text: &str| text.parse::<Choice>().expect_err("refused").to_string();
         assert!(error("hottness").contains("did you mean hotness?"), "{}", error("hottness"));
-        assert!(error("zzz").starts_with("no monitor is called zzz; there are blocks"), "{}", error("zzz"));
+        assert!(error("zzz").starts_with("no monitor is called zzz; there are alloc"), "{}", error("zzz"));
         assert!(error("branches,zeros").contains("did you mean zero?"), "{}", error("branches,zeros"));
         assert!(error("branches,top=x").contains("expected a number"), "{}", error("branches,top=x"));
         assert!(error("branches,zero=1").contains("takes no value"), "{}", error("branches,zero=1"));
