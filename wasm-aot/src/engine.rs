@@ -82,6 +82,12 @@ impl Engine {
         Ok(Self { target: Arc::new(Target::native(options)?) })
     }
 
+    /// The same, with code that counts.
+    pub(crate) fn counting(&self) -> Result<Self, Error> {
+        let options = Options { counts: true, ..self.target.options };
+        Ok(Self { target: Arc::new(Target::native(options)?) })
+    }
+
     /// Whether accesses to memories with 32-bit addresses go unchecked, see [`Config::reservations`].
     pub fn has_reservations(&self) -> bool {
         self.target.options.reservations

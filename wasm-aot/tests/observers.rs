@@ -118,6 +118,28 @@ fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
 }
 
 #[test]
+fn what_is_only_added_up_is_right_whenever_somebody_looks() {
+    let monitor = r#"(module (memory 1)
+        (global $n (export "n") (mut i64) (i64.const 100)) (global $m (export "m") (mut i32) (i32.const 0))
+        (func (export "$at") (param $pc i32) (result i32) (i32.mul (local.get $pc) (i32.const 8)))
+        (func (export "wasm:opcode:local.get ($at(pc))") (param i32)
+            (i64.store offset=16 (local.get 0) (i64.add (i64.load offset=16 (local.get 0)) (i64.const 1)))
+            (global.set $m (i32.sub (global.get $m) (i32.const 2))))
+        (func (export "wasm:func:entry") (global.set $n (i64.add (global.get $n) (i64.const 3))))
+        (func (export "wasm:exit") (global.set $n (i64.add (global.get $n)
+            (i64.mul (i64.const 1000) (i64.load (i32.const 24)))))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, FACTORIAL, 4, calls);
+        assert_eq!((run.global("n"), run.global("m")), (100 + 5 * 3, -2 * (5 + 2 * 4)));
+        run.call("main", &[Val::I32(0)]).expect("it runs");
+        assert_eq!((run.global("n"), run.global("m")), (100 + 6 * 3, -2 * (6 + 2 * 4)));
+        run.report();
+        // The first instruction of the function, at 1, was executed by each activation.
+        assert_eq!(run.global("n"), 100 + 6 * 3 + 6000);
+    }
+}
+
+#[test]
 fn calls_through_tables_are_seen_with_where_they_go() {
     let monitor = r#"(module
         (import "wasm-aot:ext" "v1" (func)) (global $sum (export "sum") (mut i32) (i32.const 0))

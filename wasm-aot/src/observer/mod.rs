@@ -16,10 +16,12 @@ mod reflection;
 mod rule;
 mod sequence;
 mod site;
+mod tally;
 
 pub use guest::Observer;
 pub use host::{Program, Switches, add_to_linker};
 pub use observation::{Observation, ProbeCalls};
+pub(crate) use tally::Cell;
 
 use crate::error::{Error, Place, Printable};
 use std::fmt::Write as _;

@@ -3,12 +3,14 @@
 use super::binding::{Binding, Bindings, Moment};
 use super::host::Switches;
 use super::sequence::Sequence;
+use super::tally::{self, Addition};
 use super::{Observer, ObserverError, Program, matching};
 use crate::compile::{self, Action, Calls, Draft};
 use crate::error::{Error, Printable};
 use crate::monitor::Watch;
 use crate::runtime::Guests;
 use crate::{AsContextMut, Module, Store};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -31,6 +33,8 @@ pub struct Observation {
     /// Whose functions are called at each instruction: monitor and rule.
     places: HashMap<u32, Vec<(u16, u16)>>,
     matches: Vec<usize>,
+    /// What is added up before monitors say what they have seen.
+    tallies: Mutex<Vec<Tally>>,
 }
 
 impl Observation {
@@ -43,7 +47,7 @@ impl Observation {
         calls: ProbeCalls,
         watch: Option<&Watch>,
     ) -> Result<Self, ObserverError> {
-        let (mut places, mut matches) = (HashMap::new(), Vec::new());
+        let (mut places, mut matches, mut tallies) = (HashMap::new(), Vec::new(), Vec::new());
         let mut draft = match watch {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
@@ -61,7 +65,16 @@ impl Observation {
             let guest = guests.of(context.core(), &observer.instance, number.into());
             let guest = guest.expect("an instance of this store");
             let enabled = observer.is_switched().then(|| observer.switches.make(bindings.len()));
-            for (function, binding) in bindings.take() {
+            let list: Vec<(u32, Binding)> = bindings.take().collect();
+            let sizes = observer.instance.sizes(context.core());
+            if calls == ProbeCalls::Inlined
+                && enabled.is_none()
+                && let Some(found) = Tally::of_all(number.into(), &guest, &list, &sizes)
+            {
+                tallies.extend(found);
+                continue;
+            }
+            for (function, binding) in list {
                 places.entry(binding.offset).or_insert_with(Vec::new).push((binding.observer, binding.rule));
                 let (offset, moment) = standing(&binding);
                 let (guest, enabled) = (Arc::clone(&guest), enabled.clone());
@@ -74,8 +87,13 @@ impl Observation {
         let core = context.core();
         let most = core.limits().memory;
         core.memories.iter_mut().for_each(|memory| memory.ceiling = memory.ceiling.min(most));
-        let module = Module::with_plan(store.engine(), &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
-        Ok(Self { module, observers, places, matches })
+        let engine = match tallies.is_empty() {
+            true => store.engine().clone(),
+            false => store.engine().counting().map_err(ObserverError::program)?,
+        };
+        let module = Module::with_plan(&engine, &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
+        tallies.sort_by_key(|tally| (tally.function, tally.offset));
+        Ok(Self { module, observers, places, matches, tallies: Mutex::new(tallies) })
     }
 
     /// The program as it is to be instantiated.
@@ -90,7 +108,34 @@ impl Observation {
 
     /// Has every monitor say what it has seen; gives what went wrong.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
+        self.settle(store);
         self.observers.iter().filter_map(|observer| observer.report(&mut *store).err()).collect()
+    }
+
+    /// Gives monitors' cells what belongs to them by now: what they only add to is not always added at once. [`report`](Self::report) does it.
+    pub fn settle<T: 'static>(&self, store: &mut Store<T>) {
+        let mut tallies = self.tallies.lock();
+        let Some(counts) = self.module.counts().filter(|_| !tallies.is_empty()) else { return };
+        let mut context = store.as_context_mut();
+        let core = context.core();
+        for function in counts.functions() {
+            let from = tallies.partition_point(|tally| tally.function < function.index());
+            let len = tallies[from..].partition_point(|tally| tally.function == function.index());
+            let base =
+                self.module.inner.info.bodies[(function.index() - self.module.inner.info.imported.functions) as usize].start;
+            let mut due = tallies[from..from + len].iter_mut().peekable();
+            while let Some(entry) = due.next_if(|tally| tally.offset == 0) {
+                entry.apply(function.calls(), &self.observers, core);
+            }
+            if due.peek().is_none() {
+                continue;
+            }
+            for instruction in function.instructions() {
+                while let Some(tally) = due.next_if(|tally| tally.offset <= base + instruction.offset) {
+                    tally.apply(instruction.count, &self.observers, core);
+                }
+            }
+        }
     }
 
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at the place, or its own.
@@ -115,6 +160,40 @@ impl Observation {
     /// What switches each monitor's probes, by its name, from whatever thread: those that were made to be switched.
     pub fn switches(&self) -> impl Iterator<Item = (&str, &Switches)> {
         self.observers.iter().filter(|observer| observer.is_switched()).map(|observer| (observer.name(), &observer.switches))
+    }
+}
+
+/// A call that is not made, since all it does follows from how often it would be.
+#[derive(Debug)]
+struct Tally {
+    observer: usize,
+    function: u32,
+    /// Where the instruction is in the module, or 0 for the function's entry.
+    offset: u32,
+    additions: Vec<Addition>,
+    /// How many calls are in the cells already.
+    counted: u64,
+}
+
+impl Tally {
+    /// All calls of a monitor, if all of them only add to cells that are apart.
+    fn of_all(observer: usize, guest: &compile::Guest, bindings: &[(u32, Binding)], sizes: &[usize]) -> Option<Vec<Self>> {
+        let each = |(function, binding): &(u32, Binding)| {
+            let additions = tally::additions(guest, binding)?;
+            let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
+            Some(Self { observer, function: *function, offset, additions, counted: 0 })
+        };
+        let all = bindings.iter().map(each).collect::<Option<Vec<_>>>()?;
+        let mut cells = all.iter().flat_map(|tally| tally.additions.iter().map(|addition| addition.cell)).collect();
+        tally::are_apart(&mut cells, sizes).then_some(all)
+    }
+
+    fn apply(&mut self, count: u64, observers: &[Observer], core: &crate::runtime::StoreCore) {
+        let more = count.wrapping_sub(std::mem::replace(&mut self.counted, count));
+        let instance = observers[self.observer].instance();
+        for Addition { cell, by } in &self.additions {
+            instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::instance::{Instance, InstanceData};
 use super::store::StoreCore;
 use crate::compile::{Calls, Guest, Import};
 use crate::module::Space;
+use crate::observer::Cell;
 use crate::vm;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -69,6 +70,40 @@ impl Guests {
         match owner.module.function_of_code(given.code as usize) {
             Some(function) => Import::Guest(self.made(core, owner, number), function),
             None => Import::Other,
+        }
+    }
+}
+
+impl Instance {
+    /// How many bytes each of its memories has.
+    pub(crate) fn sizes(&self, core: &StoreCore) -> Vec<usize> {
+        let memories = self.data(core).map(|data| data.memories.as_slice()).unwrap_or_default();
+        memories.iter().map(|memory| core.memories[*memory].extent().1).collect()
+    }
+
+    /// Adds to one of its cells, which exists.
+    pub(crate) fn add(&self, core: &StoreCore, cell: Cell, by: u64) {
+        let Some(data) = self.data(core) else { return };
+        let (place, wide) = match cell {
+            Cell::Global { index, wide } => (core.globals[data.globals[index as usize]].value as usize, wide),
+            Cell::Memory { memory, address, wide } => {
+                let (base, len) = core.memories[data.memories[memory as usize]].extent();
+                assert!(address + 4 + 4 * u64::from(wide) <= len as u64, "memories do not shrink");
+                (base as usize + address as usize, wide)
+            }
+        };
+        // SAFETY: (1) a global of the type that the cell was found with, or inside of a memory; (2) nobody else is in the store.
+        unsafe {
+            match wide {
+                true => {
+                    let place = place as *mut u64;
+                    place.write_unaligned(place.read_unaligned().wrapping_add(by));
+                }
+                false => {
+                    let place = place as *mut u32;
+                    place.write_unaligned(place.read_unaligned().wrapping_add(by as u32));
+                }
+            }
         }
     }
 }

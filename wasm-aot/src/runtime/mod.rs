@@ -52,6 +52,7 @@ pub(crate) use places::Places;
 pub(crate) use source::debug_information;
 pub(crate) use spelling::spelled;
 pub(crate) use stack::left as stack_left;
+pub(crate) use store::StoreCore;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
