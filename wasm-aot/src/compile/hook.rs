@@ -217,6 +217,7 @@ impl std::fmt::Debug for Emitter<'_, '_> {
     }
 }
 
+#[allow(dead_code, reason = "what a hook may ask for is one whole, whoever asks for it")]
 impl<'a> Emitter<'_, 'a> {
     /// Whatever machine code consists of. The block that is current at last is where the function goes on.
     pub(crate) fn builder(&mut self) -> &mut FunctionBuilder<'a> {

@@ -11,14 +11,12 @@ mod counting;
 mod exception;
 mod function;
 mod global;
-#[allow(dead_code, reason = "what hooks may ask for, whoever asks")]
 mod hook;
 mod memory;
 mod nested;
 mod numeric;
 mod operator;
 mod placement;
-#[allow(dead_code, reason = "what hooks may ask for, whoever asks")]
 mod plan;
 mod reference;
 mod room;

@@ -12,13 +12,13 @@ mod flame;
 mod functions;
 mod latency;
 mod listing;
+mod loop_traces;
 mod memory;
 mod meter;
 mod observer;
-#[allow(dead_code, reason = "options of all kinds")]
 mod options;
-#[allow(dead_code, reason = "whatever a monitor chooses places by")]
 mod outline;
+mod paths;
 mod profile;
 mod report;
 mod trace;
@@ -134,6 +134,12 @@ pub const KINDS: &[Kind] = &[
         about: "how long calls take, with percentiles: a sample that costs a given share of processor time",
         options: &[("budget=PERCENT", "of processor time; 1% otherwise"), ("policy=NAME", "adaptive, paper, exact or count")],
         source: Source::Hooks(latency::begin),
+    },
+    Kind {
+        name: "loop-traces",
+        about: "which paths the iterations of each loop took",
+        options: &[],
+        source: Source::Hooks(loop_traces::begin),
     },
     Kind {
         name: "loops",
