@@ -68,7 +68,7 @@ fn what_a_host_function_attaches_holds_from_the_next_call_on() {
         _ => {}
     });
     assert_eq!(call(&mut store, instance, "steps", 100), 100);
-    // Through the table too. The loop itself has not called anybody to become another version of itself.
+    // Through the table too. The loop itself has gone over in its middle.
     assert_eq!(calls(&module), [20, 0, 0]);
 }
 

@@ -80,7 +80,7 @@ fn monitors_come_and_go_while_the_program_runs() {
     let place = Place::new("control-attach");
     let running = Running::start(&place, &[]);
     assert!(running.good(&["status"]).contains("counting  off"));
-    assert_eq!(running.good(&["sites"]), "functions 2 sites, off\n");
+    assert_eq!(running.good(&["sites"]), "functions 2 sites, off\nloops 1 sites, off\n");
     running.good(&["attach", "icount"]);
     std::thread::sleep(Duration::from_millis(50));
     let first = running.calls();

@@ -2,9 +2,9 @@
 //!
 //! | row | what is compared |
 //! |---|---|
-//! | `P/functions` | the processors' time of the program with sites before functions |
+//! | `P/functions`, `P/loops` | the processors' time of the program with sites before functions, and with those at loops too |
 //! | `P/hotness/builtin@wasm-aot` | the same with code that counts every instruction exactly: what all monitors that count cost, alone or together |
-//! | `P/size`, `P/compile` | bytes of machine code, and the processors' time of compiling, with sites |
+//! | `P/size`, `P/compile` | bytes of machine code, and the processors' time of compiling, with sites at functions and loops |
 //! | `geomean/…`, `worst/…` | over the programs |
 
 use crate::corpus::{Corpus, CorpusError};
@@ -17,15 +17,15 @@ use crate::selection::Selection;
 use std::error::Error;
 
 /// What is compared, in turn; the first is the baseline.
-const PEERS: [Peer; 3] = [Peer::NoSites, Peer::WasmAot, Peer::Counting];
+const PEERS: [Peer; 4] = [Peer::NoSites, Peer::FunctionSites, Peer::WasmAot, Peer::Counting];
 /// Rows of running: their names, and whose they are.
-const ROWS: [(&str, usize); 2] = [("functions", 1), ("hotness/builtin@wasm-aot", 2)];
+const ROWS: [(&str, usize); 3] = [("functions", 1), ("loops", 2), ("hotness/builtin@wasm-aot", 3)];
 
 /// One program's runs, by peer and round.
 struct Series {
     subject: Subject,
-    compiled: [Vec<Figures>; 3],
-    run: [Vec<Figures>; 3],
+    compiled: [Vec<Figures>; PEERS.len()],
+    run: [Vec<Figures>; PEERS.len()],
     expected: Option<Vec<u8>>,
 }
 
@@ -67,7 +67,7 @@ impl Series {
         Ok(())
     }
 
-    fn ratio(rounds: &[Vec<Figures>; 3], peer: usize) -> Option<Ratio> {
+    fn ratio(rounds: &[Vec<Figures>; PEERS.len()], peer: usize) -> Option<Ratio> {
         let of = |peer: usize| Blocks::of(rounds[peer].iter().map(|figures| figures.cpu));
         Ratio::of(&of(peer), &of(0), 0.0).map(|ratio| thousandths(&ratio))
     }
@@ -77,7 +77,7 @@ impl Series {
         for (row, peer) in ROWS {
             report.rows.extend(Self::ratio(&self.run, peer).map(|ratio| Row::compared(format!("{name}/{row}"), "us", &ratio)));
         }
-        let compiled = Self::ratio(&self.compiled, 1);
+        let compiled = Self::ratio(&self.compiled, 2);
         report.rows.extend(compiled.map(|ratio| Row::compared(format!("{name}/compile"), "us", &ratio)));
         let size = |peer| peer::code_size(&self.subject.compiled(peer));
         let sizes = exactly([size(Peer::WasmAot)?, size(Peer::NoSites)?]);

@@ -55,6 +55,8 @@ unsafe impl Plain for crate::offsets::Block {}
 unsafe impl Plain for crate::compile::Handler {}
 // SAFETY: as above.
 unsafe impl Plain for crate::compile::Span {}
+// SAFETY: as above.
+unsafe impl Plain for crate::compile::Crossing {}
 
 /// A row of values.
 #[derive(Debug)]

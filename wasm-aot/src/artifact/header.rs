@@ -13,7 +13,7 @@ pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
 pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 3, cranelift 0.135.8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 4, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,11 +27,12 @@ pub(super) enum Part {
     Addresses,
     AddressSteps,
     Handlers,
+    Crossings,
     Module,
 }
 
 impl Part {
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Text,
         Self::Info,
         Self::Functions,
@@ -41,6 +42,7 @@ impl Part {
         Self::Addresses,
         Self::AddressSteps,
         Self::Handlers,
+        Self::Crossings,
         Self::Module,
     ];
 
@@ -56,6 +58,7 @@ impl Part {
             Self::Addresses => ".wasm-aot.addresses",
             Self::AddressSteps => ".wasm-aot.addresses.steps",
             Self::Handlers => ".wasm-aot.handlers",
+            Self::Crossings => ".wasm-aot.crossings",
             Self::Module => ".wasm",
         }
     }
@@ -72,6 +75,8 @@ pub(super) struct Header {
     pub(super) counters: u32,
     /// How many of their calls are counted by where they go.
     pub(super) calls: u32,
+    /// How many loops there are at which threads can go over into another version.
+    pub(super) loops: u32,
     /// Offset and length of each part.
     pub(super) parts: [(u64, u64); Part::ALL.len()],
 }

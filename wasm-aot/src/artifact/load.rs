@@ -71,10 +71,12 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
         traps: offsets(Part::Traps, Part::TrapSteps).ok_or_else(damaged)?,
         addresses: offsets(Part::Addresses, Part::AddressSteps).ok_or_else(damaged)?,
         handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
+        crossings: row(&mapping, header, Part::Crossings).ok_or_else(damaged)?,
+        owners: None,
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
     let code = Code::of_file(&opened.file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
-    Module::assemble(info, code, module, header.options, (header.counters, header.calls))
+    Module::assemble(info, code, module, header.options, (header.counters, header.calls, header.loops))
 }
 
 /// The names in the module inside.

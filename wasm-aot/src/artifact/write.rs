@@ -34,6 +34,7 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         Part::Addresses => bytes_of(&text.addresses.blocks).to_vec(),
         Part::AddressSteps => text.addresses.steps.to_vec(),
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
+        Part::Crossings => bytes_of(&text.crossings).to_vec(),
         Part::Module => module.to_vec(),
     };
     let section = |name: &str, contents| Section { name: name.into(), contents, offset: 0, index: SectionIndex(0), id: None };
@@ -49,6 +50,7 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         options: target.options,
         counters: compilation.counters,
         calls: compilation.calls,
+        loops: compilation.loops,
         parts,
     };
     stamp(&mut file, &header);

@@ -140,8 +140,9 @@ impl Control {
     }
 
     fn sites(&self) -> String {
-        let sites = self.module.sites();
-        format!("functions {} sites, {}\n", sites, if self.module.is_counting() { "on" } else { "off" })
+        let (all, loops) = (self.module.sites(), self.module.loop_sites());
+        let state = if self.module.is_counting() { "on" } else { "off" };
+        format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops)
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {

@@ -75,7 +75,7 @@ pub(crate) struct Making {
     #[arg(long)]
     no_reservations: bool,
     /// Where probes can be switched on while the program runs
-    #[arg(long, value_name = "WHERE", default_value = "functions")]
+    #[arg(long, value_name = "WHERE", default_value = "loops")]
     sites: Where,
     /// Which modules are valid
     #[arg(long, value_name = "VERSION", default_value = "latest")]
@@ -102,6 +102,8 @@ enum Where {
     None,
     /// Where functions begin
     Functions,
+    /// Where functions begin, and at loops
+    Loops,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -130,6 +132,7 @@ impl Making {
             .sites(match self.sites {
                 Where::None => Sites::None,
                 Where::Functions => Sites::Functions,
+                Where::Loops => Sites::Loops,
             })
             .optimize(match self.opt {
                 Opt::None => Optimize::None,

@@ -20,9 +20,11 @@ pub(super) enum Kind {
     Block,
     /// A loop: branches go to its start.
     Loop { start: Block },
+    /// A loop around the one that the code begins in: branches to it leave the code.
+    Outer { start: Block, at: usize, below: Vec<Value> },
     /// A condition whose other side is still to come.
     If { otherwise: Block, params: Vec<Value>, at: usize },
-    /// A condition whose other side has begun.
+    /// A condition whose other side has begun, or cannot be reached.
     Else,
     /// A block whose exceptions go to `landing`.
     Try(super::exception::Try),
@@ -84,7 +86,7 @@ impl Translator<'_> {
     /// Enters a frame whose parameters are on the stack.
     pub(super) fn push_frame(&mut self, kind: Kind, ty: &FuncType) {
         let behind = self.block(ty.results());
-        let arity = if matches!(kind, Kind::Loop { .. }) { ty.params().len() } else { ty.results().len() };
+        let arity = if matches!(kind, Kind::Loop { .. } | Kind::Outer { .. }) { ty.params().len() } else { ty.results().len() };
         let height = self.stack.len() - ty.params().len();
         self.frames.push(Frame { kind, behind, arity, results: ty.results().len(), height, reached: false });
     }
@@ -96,6 +98,9 @@ impl Translator<'_> {
     }
 
     pub(super) fn begin_loop(&mut self, ty: BlockType) -> Result<(), CompileError> {
+        if self.leaves_at_loop() {
+            return Ok(());
+        }
         let ty = self.block_type(ty)?;
         let start = self.block(ty.params());
         self.push_frame(Kind::Loop { start }, &ty);
@@ -103,6 +108,7 @@ impl Translator<'_> {
         self.count(Way::Next);
         self.builder.ins().jump(start, &arguments(&params));
         self.go_on_in(start);
+        self.switch_point();
         Ok(())
     }
 
@@ -127,10 +133,12 @@ impl Translator<'_> {
         }
         self.fall_through();
         let frame = self.frames.last_mut().expect("validated: a frame");
-        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else) else {
-            unreachable!("validated: else belongs to an if")
-        };
         self.stack.truncate(frame.height);
+        let Kind::If { otherwise, params, at } = std::mem::replace(&mut frame.kind, Kind::Else) else {
+            // Code that begins on the one side never comes to the other one.
+            self.reachable = false;
+            return;
+        };
         self.stack.extend(params);
         self.builder.switch_to_block(otherwise);
         self.count_at(at, Way::Taken);
@@ -154,6 +162,7 @@ impl Translator<'_> {
                 frame.reached = true;
             }
             Kind::Loop { start } => self.builder.seal_block(start),
+            Kind::Outer { start, at, below } => self.end_outer_loop(start, at, below),
             Kind::Try(attempt) => self.end_try(attempt, &mut frame),
             Kind::Block | Kind::Else | Kind::Dead => {}
         }
@@ -201,7 +210,7 @@ impl Translator<'_> {
         let index = self.frames.len() - 1 - depth as usize;
         let frame = &mut self.frames[index];
         match frame.kind {
-            Kind::Loop { start } => (start, frame.arity),
+            Kind::Loop { start } | Kind::Outer { start, .. } => (start, frame.arity),
             _ => {
                 frame.reached = true;
                 (frame.behind, frame.arity)

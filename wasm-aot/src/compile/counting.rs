@@ -64,6 +64,15 @@ impl Counting {
     }
 }
 
+impl Counting {
+    /// Where the counter is of activations that come from another version to a loop of a function, or that go into one.
+    fn crossing(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
+        let places = self.functions.get(defined)?;
+        let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
+        Some(layout.counter(self.first[defined] + counter))
+    }
+}
+
 /// The sums before each number, and of all.
 fn sums(numbers: impl Iterator<Item = usize>) -> Result<Vec<u32>, CompileError> {
     let mut total = 0;
@@ -110,6 +119,14 @@ impl Translator<'_> {
     pub(super) fn counter(&self, at: usize, way: Way) -> Option<i32> {
         let defined = self.index - self.info.imported.functions;
         self.counting.counter(defined as usize, self.layout, at, way)
+    }
+
+    /// Counts that an activation comes to the loop at `at` from another version, or goes into one.
+    pub(super) fn count_crossing(&mut self, at: usize, comes: bool) {
+        let defined = self.index - self.info.imported.functions;
+        if let Some(counter) = self.counting.crossing(defined as usize, self.layout, at, comes) {
+            self.add_to_counter(counter);
+        }
     }
 
     /// Counts an edge that the present instruction goes.

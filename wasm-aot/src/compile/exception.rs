@@ -36,6 +36,30 @@ pub(super) struct Try {
     at: usize,
 }
 
+impl Kind {
+    /// The exception that the clause has taken, if it is a clause.
+    pub(super) fn caught(&self) -> Option<Value> {
+        match self {
+            Self::Try(attempt) if attempt.caught => attempt.exception,
+            _ => None,
+        }
+    }
+
+    /// Sets the exception that the clause has taken.
+    pub(super) fn catch_again(&mut self, exception: Value) {
+        if let Self::Try(attempt) = self {
+            attempt.exception = Some(exception);
+        }
+    }
+
+    /// The body is over; a clause is what goes on, with an exception that is not known yet.
+    pub(super) fn go_on(&mut self, placeholder: Value) {
+        if let Self::Try(attempt) = self {
+            (attempt.caught, attempt.exception) = (true, Some(placeholder));
+        }
+    }
+}
+
 impl Translator<'_> {
     /// Where exceptions go that are thrown here.
     pub(super) fn landing(&self) -> Option<Block> {

@@ -2,14 +2,16 @@
 
 use super::control::Frame;
 use super::counting::Counting;
+use super::crossing::{self, Crossing};
 use super::hook::Hooking;
 use super::nested::Guests;
 use super::placement::{self, Loop};
 use super::plan::Plan;
+use super::switching::{self, Switching};
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
-use crate::flow::Way;
+use crate::flow::{Loops, Way};
 use crate::module::{self, Body, ModuleInfo};
 use crate::offsets::{Entry, NOTHING};
 use crate::trap::Trap;
@@ -18,8 +20,8 @@ use crate::vm::{Layout, at};
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, ExternalName, FuncRef, Function, GlobalValue, GlobalValueData,
-    InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, Type, UserFuncName, Value, types,
+    AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, Block, ExternalName, FuncRef, Function, GlobalValue,
+    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, Type, UserFuncName, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
@@ -63,12 +65,15 @@ pub(crate) struct Compiled {
     pub(crate) handlers: Vec<Handler>,
     /// Its short loops.
     pub(crate) loops: Vec<Loop>,
+    /// Where threads can go over into another version.
+    pub(crate) crossings: Vec<Crossing>,
 }
 
 /// What is observed of a module's execution.
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub(super) counting: &'a Counting,
+    pub(super) switching: &'a Switching,
     pub(super) plan: &'a Plan,
     /// The number of the first word of an instance that the plan's hooks use.
     pub(super) first_word: u32,
@@ -98,21 +103,38 @@ impl Compiler {
         target: &Target,
         body: Body<'_>,
     ) -> Result<Compiled, CompileError> {
+        let compiled = self.code(info, layout, observed, target, body, None)?;
+        Ok(compiled.expect("every function has a beginning"))
+    }
+
+    /// Compiles a function from its beginning, or from the header of one of its loops. None if the loop has no entry, since more is on the stack
+    /// there than is carried over.
+    pub(super) fn code(
+        &mut self,
+        info: &ModuleInfo,
+        layout: &Layout,
+        observed: Observed<'_>,
+        target: &Target,
+        body: Body<'_>,
+        entered: Option<usize>,
+    ) -> Result<Option<Compiled>, CompileError> {
         let Body { index, validate, body } = body;
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
         let signature = signature(info.function_type(index));
+        let signature = if entered.is_some() { switching::entry_signature(&signature) } else { signature };
         self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let translator = Translator::new(builder, info, layout, observed, target, index);
-        translator.translate(&mut validator, &body)?;
+        let (loops, first) = observed.switching.of_function((index - info.imported.functions) as usize);
+        let translator = Translator::new(builder, info, layout, observed, target, index, entered);
+        let is_possible = translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
-        finish(&mut self.context, target)
+        is_possible.then(|| finish(&mut self.context, target, loops, first)).transpose()
     }
 }
 
-/// Compiles what is in `context`.
-pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled, CompileError> {
+/// Compiles what is in `context`: a function that has these loops, the first of which has that number.
+pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first: u32) -> Result<Compiled, CompileError> {
     context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| match error.inner {
         CodegenError::CodeTooLarge => CompileError::TooLarge { what: "the function's code".into(), place: Place::default() },
         CodegenError::ImplLimitExceeded => {
@@ -125,6 +147,12 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
     })?;
     let buffer = &context.compiled_code().expect("compiled above").buffer;
     let loops = placement::loops(buffer.data());
+    let mut code = buffer.data().to_vec();
+    let number = |bits| switching::marked(bits).map(|index| first + index);
+    let ranges: Vec<_> =
+        buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
+    let crossings = if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Vec::new() };
+    let located = |number: u32| switching::marked(number).map_or(number, |index| own.get(index as usize).at);
     let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
     let mut handlers = Vec::new();
     for site in buffer.call_sites() {
@@ -134,17 +162,18 @@ pub(super) fn finish(context: &mut Context, target: &Target) -> Result<Compiled,
             handlers.push(Handler { offset: site.ret_addr, target: *target, frame });
         }
     }
-    let addresses = buffer.get_srclocs_sorted().iter().map(|range| Entry { offset: range.start, number: range.loc.bits() });
+    let addresses =
+        buffer.get_srclocs_sorted().iter().map(|range| Entry { offset: range.start, number: located(range.loc.bits()) });
     // What simplification has made belongs to nothing: it is taken for part of what it stands behind. The prologue stands behind nothing.
     let mut is_prologue = true;
     let belongs = |entry: &Entry| {
         is_prologue &= entry.number == NOTHING;
         is_prologue || entry.number != NOTHING
     };
-    let (addresses, code) = (addresses.filter(belongs).collect(), buffer.data().to_vec());
+    let addresses = addresses.filter(belongs).collect();
     let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Compiled { code, calls, traps, addresses, handlers, loops })
+    Ok(Compiled { code, calls, traps, addresses, handlers, loops, crossings })
 }
 
 fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {
@@ -188,6 +217,7 @@ pub(super) struct Regions {
     pub(super) heap: AliasRegion,
     pub(super) table: AliasRegion,
     pub(super) counters: AliasRegion,
+    pub(super) buffer: AliasRegion,
 }
 
 /// The translation of one function.
@@ -198,6 +228,14 @@ pub(super) struct Translator<'a> {
     pub(super) counting: &'a Counting,
     pub(super) hooking: Hooking<'a>,
     pub(super) guests: Guests<'a>,
+    /// The function's loops, the number of the first, and the one that the code begins in, if it does not begin with the function.
+    pub(super) loops: &'a Loops,
+    pub(super) first_loop: u32,
+    pub(super) entered: Option<usize>,
+    /// How many frames are open that are before the loop that the code begins in, and not around it.
+    pub(super) passed_frames: u32,
+    /// Where all crossings come together, once there is one.
+    pub(super) leaving: Option<Block>,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -207,7 +245,7 @@ pub(super) struct Translator<'a> {
     pub(super) frames: Vec<Frame>,
     /// Whether what is translated now can be executed.
     pub(super) reachable: bool,
-    pub(super) locals: Vec<Variable>,
+    pub(super) locals: Vec<(Variable, Type)>,
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
@@ -223,6 +261,7 @@ impl<'a> Translator<'a> {
         observed: Observed<'a>,
         target: &'a Target,
         index: u32,
+        entered: Option<usize>,
     ) -> Self {
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
@@ -237,7 +276,9 @@ impl<'a> Translator<'a> {
             heap: region(2, "heap"),
             table: region(3, "table"),
             counters: region(4, "counters"),
+            buffer: region(5, "buffer"),
         };
+        let (loops, first_loop) = observed.switching.of_function((index - info.imported.functions) as usize);
         let mut translator = Self {
             builder,
             info,
@@ -245,6 +286,11 @@ impl<'a> Translator<'a> {
             counting: observed.counting,
             hooking: Hooking::new(observed.plan.of(index), observed.first_word),
             guests: Guests::default(),
+            loops,
+            first_loop,
+            entered,
+            passed_frames: 0,
+            leaving: None,
             target,
             index,
             vmctx,
@@ -258,7 +304,10 @@ impl<'a> Translator<'a> {
             builtins: HashMap::new(),
             offset: 0,
         };
-        translator.limit_stack();
+        // Who comes in the middle has a frame already, which this one takes the place of.
+        if entered.is_none() {
+            translator.limit_stack();
+        }
         translator
     }
 
@@ -283,29 +332,46 @@ impl<'a> Translator<'a> {
         mut self,
         validator: &mut FuncValidator<ValidatorResources>,
         body: &wasmparser::FunctionBody<'_>,
-    ) -> Result<(), CompileError> {
+    ) -> Result<bool, CompileError> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
         self.push_function_frame(entry);
-        self.count_at(0, Way::Entry);
-        self.fire_entry();
+        self.watch_unwinding();
         let mut reader = body.get_operators_reader()?;
+        match self.entered {
+            None => {
+                self.count_at(0, Way::Entry);
+                self.fire_entry();
+            }
+            Some(entered) => {
+                let buffer = self.builder.block_params(entry)[1];
+                if !self.pass_to_loop(validator, &mut reader, entered, buffer)? {
+                    return Ok(false);
+                }
+            }
+        }
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset()?;
-            self.offset = offset as usize;
-            self.builder.set_srcloc(SourceLoc::new(offset as u32));
+            self.arrive(offset as usize);
             self.hooked_operator(&operator, offset as u32, validator)?;
             self.limit_values()?;
         }
         reader.finish()?;
         self.finish_unwinding();
+        self.finish_leaving();
         if let Some(error) = self.hooking.failure.take() {
             return Err(error);
         }
         self.builder.seal_all_blocks();
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
-        Ok(())
+        Ok(true)
+    }
+
+    /// The instruction at `offset` is translated now.
+    pub(super) fn arrive(&mut self, offset: usize) {
+        self.offset = offset;
+        self.builder.set_srcloc(SourceLoc::new(offset as u32));
     }
 
     /// A few bytes of Wasm may stand for thousands of values: results of calls, operands that blocks pass on. Memory is not to run out before
@@ -327,7 +393,10 @@ impl<'a> Translator<'a> {
     ) -> Result<(), CompileError> {
         let entry = self.builder.current_block().expect("the entry block");
         for (i, ty) in self.info.function_type(self.index).params().iter().enumerate() {
-            let value = self.builder.block_params(entry)[i + 1];
+            let value = match self.entered {
+                None => self.builder.block_params(entry)[i + 1],
+                Some(_) => self.zero(*ty),
+            };
             self.declare_local(*ty, value);
         }
         let mut reader = body.get_locals_reader()?;
@@ -343,10 +412,16 @@ impl<'a> Translator<'a> {
     }
 
     pub(super) fn declare_local(&mut self, ty: ValType, value: Value) {
-        let variable = self.builder.declare_var(machine_type(ty));
+        let represented = machine_type(ty);
+        let variable = self.builder.declare_var(represented);
         self.builder.def_var(variable, value);
-        self.locals.push(variable);
+        self.locals.push((variable, represented));
         self.know_local(ty);
+    }
+
+    /// The variable of a local, and how it is represented.
+    pub(super) fn variable(&self, index: u32) -> (Variable, Type) {
+        self.locals[index as usize]
     }
 
     /// What locals hold at first.
@@ -370,7 +445,7 @@ impl<'a> Translator<'a> {
 
     /// The value that a local has now.
     pub(super) fn local(&mut self, index: u32) -> Value {
-        self.builder.use_var(self.locals[index as usize])
+        self.builder.use_var(self.variable(index).0)
     }
 
     pub(super) fn local_set(&mut self, index: u32) {
@@ -381,7 +456,7 @@ impl<'a> Translator<'a> {
     /// Gives a local another value.
     pub(super) fn set_local(&mut self, index: u32, value: Value) {
         let value = self.plain(value);
-        self.builder.def_var(self.locals[index as usize], value);
+        self.builder.def_var(self.variable(index).0, value);
     }
 
     // --- the operand stack

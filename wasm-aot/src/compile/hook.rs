@@ -112,6 +112,15 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
+    /// What stands at a loop that has just begun because code begins in it.
+    pub(super) fn fire_landing(&mut self, validator: &FuncValidator<ValidatorResources>) {
+        if self.is_hooked(Moment::Before) || self.is_hooked(Moment::After) {
+            self.know_operands(validator);
+            self.fire(Moment::Before);
+            self.fire(Moment::After);
+        }
+    }
+
     fn know_operands(&mut self, validator: &FuncValidator<ValidatorResources>) {
         self.hooking.operands.clear();
         if !self.reachable {
@@ -132,6 +141,10 @@ impl<'a> Translator<'a> {
     pub(super) fn fire_entry(&mut self) {
         self.hooking.operands.clear();
         self.fire_all(self.hooking.at(0, Some(Moment::Entry)));
+    }
+
+    /// Exceptions that leave the function come by, if somebody wants to know.
+    pub(super) fn watch_unwinding(&mut self) {
         if !self.hooking.at(0, Some(Moment::Unwind)).is_empty() {
             let block = self.builder.create_block();
             self.builder.append_block_param(block, types::I64);

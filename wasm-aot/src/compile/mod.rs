@@ -8,6 +8,7 @@ mod atomic;
 mod call;
 mod control;
 mod counting;
+mod crossing;
 mod exception;
 mod function;
 mod global;
@@ -18,21 +19,27 @@ mod numeric;
 mod operator;
 mod placement;
 mod plan;
+mod recompilation;
 mod reference;
 mod room;
 mod simd;
+mod switching;
 mod table;
 mod target;
 mod text;
 mod trampoline;
 
 pub(crate) use access::Access;
+pub(crate) use crossing::{Crossing, OFF, ON};
+pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
 pub(crate) use nested::{Calls, Guest, Import};
 pub(crate) use plan::{Action, Call, Capture, Draft, Firing, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
+pub(crate) use recompilation::{Piece, Recompilation, Wanted};
+pub(crate) use switching::{BUFFER, MIDDLE, Switching};
 pub(crate) use target::Target;
 pub use target::{Optimize, Options, Sites};
-pub(crate) use text::{Handler, OFF, ON, Span, Text};
+pub(crate) use text::{Handler, Span, Text};
 pub(crate) use trampoline::TrampolineKind;
 
 use crate::error::{CompileError, Place};
@@ -64,6 +71,8 @@ pub(crate) struct Compilation {
     pub(crate) counters: u32,
     /// How many calls through tables and references are counted by where they go.
     pub(crate) calls: u32,
+    /// How many loops there are at which threads can go over into another version.
+    pub(crate) loops: u32,
 }
 
 /// Compiles a module, and the hooks of a plan into it.
@@ -75,10 +84,12 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
+    let loops = target.options.sites == Sites::Loops;
+    let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
     let first_word = counting.len() + 2 * counting.calls();
     too_large(first_word as usize + plan.words() as usize, counting::COUNTERS, "what is observed of the module")?;
     let layout = Layout::new(&info, first_word + plan.words());
-    let observed = Observed { counting: &counting, plan, first_word };
+    let observed = Observed { counting: &counting, switching: &switching, plan, first_word };
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
@@ -96,7 +107,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(code, 0x7000_0000, "the module's code")?;
     let mut text = Text::link(&info, &functions, &trampolines, target.options.sites);
     text.plan = plan.clone();
-    Ok(Compilation { info, text, counters: counting.len(), calls: counting.calls() })
+    Ok(Compilation { info, text, counters: counting.len(), calls: counting.calls(), loops: switching.len() })
 }
 
 fn too_large(bytes: usize, most: usize, what: &str) -> Result<(), CompileError> {

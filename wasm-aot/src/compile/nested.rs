@@ -143,7 +143,7 @@ struct Surroundings<'a> {
     stack: Vec<Value>,
     frames: Vec<Frame>,
     reachable: bool,
-    locals: Vec<Variable>,
+    locals: Vec<(Variable, Type)>,
     signatures: HashMap<u32, SigRef>,
     functions: HashMap<u32, FuncRef>,
     offset: usize,
@@ -302,10 +302,11 @@ impl<'a> Translator<'a> {
                 func.dfg.alias_regions.insert(AliasRegionData { user_id, description: name.into() })
             };
             Regions {
-                vmctx: region(5, "guests' vmctx"),
-                heap: region(6, "guests' heap"),
-                table: region(7, "guests' table"),
-                counters: region(8, "guests' counters"),
+                vmctx: region(6, "guests' vmctx"),
+                heap: region(7, "guests' heap"),
+                table: region(8, "guests' table"),
+                counters: region(9, "guests' counters"),
+                buffer: region(10, "guests' buffer"),
             }
         })
     }

@@ -25,8 +25,10 @@ pub enum Sites {
     /// Nowhere.
     None,
     /// Where functions begin.
-    #[default]
     Functions,
+    /// Where functions begin, and at loops: what is in a loop is reached with its next turn.
+    #[default]
+    Loops,
 }
 
 impl Sites {
@@ -34,7 +36,7 @@ impl Sites {
     pub(crate) fn prefix(self) -> u32 {
         match self {
             Self::None => 0,
-            Self::Functions => 5,
+            Self::Functions | Self::Loops => 5,
         }
     }
 }

@@ -3,18 +3,16 @@
 //! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by offset, for binary search in a file that is mapped and
 //! not parsed.
 
-use super::function::Compiled;
+use super::crossing::{Crossing, OFF};
+use super::function::{Callee, Compiled};
 use super::placement;
 use super::plan::Plan;
+use super::recompilation::Wanted;
 use super::target::Sites;
 use super::trampoline::{Trampoline, TrampolineKind};
 use crate::module::ModuleInfo;
 use crate::offsets::{Entry, Offsets};
-
-/// The first byte of a function's site that is off: `test eax, imm32`. Flags are dead where functions begin.
-pub(crate) const OFF: u8 = 0xA9;
-/// The first byte of one that is on: `jmp rel32`.
-pub(crate) const ON: u8 = 0xE9;
+use std::collections::HashMap;
 
 /// Where an exception goes that comes out of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +49,8 @@ pub(crate) struct Text {
     pub(crate) handlers: Vec<Handler>,
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
+    /// Where threads can go over into another version, in the order of their offsets.
+    pub(crate) crossings: Vec<Crossing>,
 }
 
 impl Text {
@@ -67,19 +67,48 @@ impl Text {
             let range = text.append(&trampoline.compiled, 0);
             text.trampolines.push((trampoline.kind, range));
         }
-        text.describe(functions, trampolines);
+        text.describe(&functions.iter().collect::<Vec<_>>(), trampolines);
         let throw = text.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw).map(|(_, range)| range.start);
         for (at, target) in calls {
             let start = match target {
-                super::function::Callee::Function(index) => {
-                    text.functions[(index - info.imported.functions) as usize].start - sites.prefix()
-                }
-                super::function::Callee::Throw => throw.expect("a module with exceptions has the trampoline"),
+                Callee::Function(index) => text.functions[(index - info.imported.functions) as usize].start - sites.prefix(),
+                Callee::Throw => throw.expect("a module with exceptions has the trampoline"),
             };
-            let distance = start.wrapping_sub(at + 4);
-            text.code[at as usize..at as usize + 4].copy_from_slice(&distance.to_le_bytes());
+            text.connect(at, start);
         }
         text
+    }
+
+    /// Puts parts of a module one behind the other, connects what is among them, and tells which calls lead elsewhere.
+    pub(super) fn piece(info: &ModuleInfo, parts: &[Wanted], codes: &[Compiled], sites: Sites) -> (Self, Vec<(u32, Callee)>) {
+        let mut text = Self::default();
+        let (mut calls, mut beginnings) = (Vec::new(), HashMap::new());
+        for (part, compiled) in parts.iter().zip(codes) {
+            let prefix = if part.entered.is_none() { sites.prefix() } else { 0 };
+            let range = text.append(compiled, prefix);
+            if part.entered.is_none() {
+                beginnings.insert(info.imported.functions + part.function as u32, range.start - prefix);
+            }
+            calls.extend(compiled.calls.iter().map(|call| (range.start + call.at, call.target)));
+            text.functions.push(range);
+        }
+        text.describe(&codes.iter().collect::<Vec<_>>(), &[]);
+        let (inside, outside): (Vec<_>, Vec<_>) = calls.into_iter().partition(|(_, target)| match target {
+            Callee::Function(index) => beginnings.contains_key(index),
+            Callee::Throw => false,
+        });
+        for (at, target) in inside {
+            if let Callee::Function(index) = target {
+                text.connect(at, beginnings[&index]);
+            }
+        }
+        (text, outside)
+    }
+
+    /// Has the call whose distance is at `at` go to `start`.
+    fn connect(&mut self, at: u32, start: u32) {
+        let distance = start.wrapping_sub(at + 4);
+        self.code[at as usize..at as usize + 4].copy_from_slice(&distance.to_le_bytes());
     }
 
     fn append(&mut self, compiled: &Compiled, prefix: u32) -> Span {
@@ -96,14 +125,16 @@ impl Text {
             target: start + handler.target,
             ..*handler
         }));
+        self.crossings.extend(compiled.crossings.iter().map(|crossing| crossing.moved(start)));
         Span { start, end: self.code.len() as u32 }
     }
 
     /// The tables of everything that was placed.
-    fn describe(&mut self, functions: &[Compiled], trampolines: &[Trampoline]) {
+    fn describe(&mut self, functions: &[&Compiled], trampolines: &[Trampoline]) {
         let spans = self.functions.iter().chain(self.trampolines.iter().map(|(_, span)| span));
         let placed: Vec<(&Compiled, u32)> = functions
             .iter()
+            .copied()
             .chain(trampolines.iter().map(|trampoline| &trampoline.compiled))
             .zip(spans.map(|span| span.start))
             .collect();

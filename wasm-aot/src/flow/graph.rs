@@ -75,6 +75,8 @@ pub(crate) struct Graph {
     pub(crate) edges: Vec<Edge>,
     /// Calls through tables and references, in order.
     pub(crate) calls: Vec<u32>,
+    /// Loops, in order.
+    pub(crate) loops: Vec<u32>,
 }
 
 /// What encloses an instruction.
@@ -115,7 +117,7 @@ impl Graph {
     pub(crate) fn of(body: &FunctionBody<'_>) -> Option<Self> {
         let mut reader = body.get_operators_reader().ok()?;
         let mut builder = Builder {
-            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new(), calls: Vec::new() },
+            graph: Self { blocks: vec![Block { start: 0, end: 0 }], edges: Vec::new(), calls: Vec::new(), loops: Vec::new() },
             frames: vec![Frame { kind: Kind::Block, join: None, depth: 0 }],
             current: None,
             depth: 0,
@@ -241,6 +243,7 @@ impl Builder {
     fn enter_loop(&mut self, at: u32, next: u32) {
         let Some(before) = self.current else { return self.enter(Kind::Dead) };
         self.graph.blocks[before as usize].end = at;
+        self.graph.loops.push(at);
         let outside = self.depth;
         self.depth += 1;
         let header = self.block();

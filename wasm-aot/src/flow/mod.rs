@@ -8,9 +8,11 @@
 //! from the instruction that it was at; so the counts are exact to the instruction.
 
 mod graph;
+mod loops;
 mod places;
 mod solution;
 
 pub(crate) use graph::{Edge, Graph, Way, Ways};
+pub(crate) use loops::{LIVE, Loop, Loops};
 pub(crate) use places::Places;
 pub(crate) use solution::{Departures, Flow, solve};

@@ -12,6 +12,8 @@ pub(crate) struct Places {
     counters: HashMap<Key, u32>,
     /// The edges, by the numbers of their counters.
     edges: Vec<usize>,
+    /// Loops: behind the counters of edges, each has one for activations that come there from another version of the code, and one for those that go.
+    loops: Vec<u32>,
 }
 
 impl Places {
@@ -22,7 +24,24 @@ impl Places {
             let edge = &graph.edges[*edge];
             ((edge.at, edge.way), number as u32)
         });
-        Self { counters: counters.collect(), edges }
+        Self { counters: counters.collect(), edges, loops: graph.loops.clone() }
+    }
+
+    /// The counter of activations that come from another version to the loop at `at`.
+    pub(crate) fn coming(&self, at: u32) -> Option<u32> {
+        let loops = self.loops.binary_search(&at).ok()?;
+        Some((self.edges.len() + 2 * loops) as u32)
+    }
+
+    /// The counter of those that go into another one.
+    pub(crate) fn going(&self, at: u32) -> Option<u32> {
+        self.coming(at).map(|counter| counter + 1)
+    }
+
+    /// What came to each loop and went, from the counters of the function.
+    pub(super) fn crossed<'a>(&'a self, counters: &'a [u64]) -> impl Iterator<Item = (u32, u64, u64)> + 'a {
+        let pairs = counters.get(self.edges.len()..).unwrap_or_default().chunks_exact(2);
+        self.loops.iter().zip(pairs).map(|(at, pair)| (*at, pair[0], pair[1]))
     }
 
     /// The counter of an edge, if it is counted.
@@ -32,7 +51,7 @@ impl Places {
 
     /// How many counters there are.
     pub(crate) fn len(&self) -> u32 {
-        self.edges.len() as u32
+        (self.edges.len() + 2 * self.loops.len()) as u32
     }
 
     /// The edges that are counted, in the order of their counters.

@@ -1,6 +1,6 @@
 //! From the counters of some edges, and what has left in the middle, to how often each block and each edge was gone.
 
-use super::graph::{Graph, OUTSIDE};
+use super::graph::{Block, Graph, OUTSIDE};
 use super::places::Places;
 use std::collections::BTreeMap;
 
@@ -20,6 +20,8 @@ pub(crate) struct Flow {
 
 /// Derives everything from the counters of the edges that are counted.
 pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures: &Departures) -> Flow {
+    // At the headers of loops activations come from another version of the code, or go into one before anything of the block is executed.
+    let crossed = places.crossed(counters).map(|(at, came, went)| (at, i128::from(came) - i128::from(went))).collect();
     let mut edges: Vec<Option<u64>> = vec![None; graph.edges.len()];
     for (edge, counter) in places.edges().iter().zip(counters) {
         edges[*edge] = Some(*counter);
@@ -40,7 +42,7 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
             continue;
         }
         let index = blocks[block].sum;
-        let surplus = surplus(graph, &blocks[block].edges, &edges, block, departures);
+        let surplus = surplus(graph, &blocks[block].edges, &edges, block, &crossed, departures);
         let edge = &graph.edges[index];
         // Snapshots of what runs may be off by what is on its way; nothing was executed less than never.
         let value = if edge.from as usize == block { surplus } else { -surplus };
@@ -53,11 +55,19 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
         }
     }
     let edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
-    let mut blocks = vec![0; graph.blocks.len()];
+    let mut blocks: Vec<i128> = graph.blocks.iter().map(|block| came_to(&crossed, block)).collect();
     for (edge, count) in graph.edges.iter().zip(&edges) {
-        blocks[edge.to as usize] += count;
+        blocks[edge.to as usize] += i128::from(*count);
     }
+    let blocks = blocks.into_iter().map(|count| u64::try_from(count).unwrap_or(0)).collect();
     Flow { blocks, edges, departures: departures.clone() }
+}
+
+/// How many activations came to the header of each loop from another version, less those that went into one.
+type Crossed = BTreeMap<u32, i128>;
+
+fn came_to(crossed: &Crossed, block: &Block) -> i128 {
+    crossed.get(&block.start).copied().unwrap_or_default()
 }
 
 /// A block, and which of its edges are not known yet.
@@ -77,7 +87,14 @@ impl Unsolved {
 }
 
 /// What is known to come into a block, less what is known to leave it.
-fn surplus(graph: &Graph, incident: &[usize], edges: &[Option<u64>], block: usize, departures: &Departures) -> i128 {
+fn surplus(
+    graph: &Graph,
+    incident: &[usize],
+    edges: &[Option<u64>],
+    block: usize,
+    crossed: &Crossed,
+    departures: &Departures,
+) -> i128 {
     let mut surplus = 0;
     for index in incident {
         let Some(count) = edges[*index] else { continue };
@@ -90,6 +107,7 @@ fn surplus(graph: &Graph, incident: &[usize], edges: &[Option<u64>], block: usiz
     }
     let range = graph.blocks[block];
     if range.start < range.end {
+        surplus += came_to(crossed, &range);
         surplus -= departures.range(range.start..range.end).map(|(_, count)| i128::from(*count)).sum::<i128>();
     }
     surplus
@@ -105,7 +123,7 @@ impl Flow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::graph::{Block, Edge, Way};
+    use super::super::graph::{Edge, Way};
     use super::*;
     use arbtest::arbitrary::{Result, Unstructured};
 
@@ -113,7 +131,7 @@ mod tests {
     fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, Departures)> {
         let count = u.int_in_range(1..=8u32)?;
         let blocks = (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
-        let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new() };
+        let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new(), loops: Vec::new() };
         let edge = |from, to, at, way, depth| Edge { from, to, at, way, depth };
         graph.edges.push(edge(OUTSIDE, 1, 0, Way::Entry, 0));
         for from in 1..=count {

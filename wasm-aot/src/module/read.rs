@@ -23,6 +23,15 @@ pub(crate) struct Body<'a> {
     pub(crate) body: FunctionBody<'a>,
 }
 
+impl Body<'_> {
+    /// The same once more.
+    pub(crate) fn again(&self) -> Self {
+        let FuncToValidate { resources, index, ty, features } = &self.validate;
+        let validate = FuncToValidate { resources: resources.clone(), index: *index, ty: *ty, features: *features };
+        Self { index: self.index, validate, body: self.body.clone() }
+    }
+}
+
 /// A module that has been read.
 pub(crate) struct Reading<'a> {
     /// What it declares.

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{Handler, Plan, Span, Text, TrampolineKind};
+use crate::compile::{Crossing, Handler, Plan, Span, Text, TrampolineKind};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
@@ -25,13 +25,25 @@ pub(crate) struct Tables {
     pub(crate) traps: Offsets,
     pub(crate) addresses: Offsets,
     pub(crate) handlers: Array<Handler>,
+    /// Where threads can go over into another version, in the order of their offsets.
+    pub(crate) crossings: Array<Crossing>,
+    /// Which defined function each piece of code in `functions` belongs to, if they are not all functions in order.
+    pub(crate) owners: Option<Vec<u32>>,
 }
 
 impl Tables {
     /// Of code that was compiled just now.
     fn owned(text: Text) -> Self {
-        let Text { functions, trampolines, traps, addresses, handlers, .. } = text;
-        Self { functions: Array::Owned(functions), trampolines, traps, addresses, handlers: Array::Owned(handlers) }
+        let Text { functions, trampolines, traps, addresses, handlers, crossings, .. } = text;
+        Self {
+            functions: Array::Owned(functions),
+            trampolines,
+            traps,
+            addresses,
+            handlers: Array::Owned(handlers),
+            crossings: Array::Owned(crossings),
+            owners: None,
+        }
     }
 }
 
@@ -73,19 +85,36 @@ impl Code {
         Self::copied(&code, Tables::owned(text), plan)
     }
 
-    /// Maps code that was compiled just now where the other code reaches it, and it the other.
-    pub(crate) fn near(other: &Self, text: Text) -> Result<Self, Error> {
+    /// Memory for code that reaches this code, and is reached by it.
+    pub(crate) fn memory_near(&self, len: usize) -> Result<CodeMemory, Error> {
         let nowhere = || Error::Attach("there is no room for code near the module's code".into());
-        let range = other.range();
+        let range = self.range();
         let reach = Reach::of(CodeAddr::new(range.start)..CodeAddr::new(range.end)).ok_or_else(nowhere)?;
-        let len = text.code.len().max(1).next_multiple_of(pages::PAGE);
+        let len = len.max(1).next_multiple_of(pages::PAGE);
         let mappings = wordpatch::os::maps::mappings().map_err(Error::system)?;
         let places = reach.free_places(len, &mappings);
         // Somebody else may have been quicker.
-        let mut memory = places.into_iter().find_map(|place| CodeMemory::at(place, len).ok()).ok_or_else(nowhere)?;
+        places.into_iter().find_map(|place| CodeMemory::at(place, len).ok()).ok_or_else(nowhere)
+    }
+
+    /// Maps a piece of code of other versions of the functions of this code, and connects its calls to what is elsewhere.
+    pub(crate) fn near(other: &Self, text: Text, owners: Vec<u32>, elsewhere: &[(u32, usize)]) -> Result<Self, Error> {
+        let mut text = text;
+        let mut memory = other.memory_near(text.code.len())?;
+        for (at, target) in elsewhere {
+            let distance = target.wrapping_sub(memory.base().get() + *at as usize + 4) as u32;
+            text.code[*at as usize..*at as usize + 4].copy_from_slice(&distance.to_le_bytes());
+        }
         memory.write(0, &text.code);
         let (len, plan) = (text.code.len(), text.plan.clone());
-        Ok(Self { place: Place::Memory(memory), len, tables: Tables::owned(text), plan })
+        let tables = Tables { owners: Some(owners), ..Tables::owned(text) };
+        Ok(Self { place: Place::Memory(memory), len, tables, plan })
+    }
+
+    /// Where exceptions are thrown from, if the code throws any.
+    pub(crate) fn throw(&self) -> Option<*const u8> {
+        let (_, span) = self.tables.trampolines.iter().find(|(kind, _)| *kind == TrampolineKind::Throw)?;
+        Some(self.at(span.start))
     }
 
     /// Where its bytes can be written while they are executed.
@@ -172,7 +201,8 @@ impl Code {
     pub(crate) fn function_at(&self, offset: u32) -> Option<usize> {
         let after = self.tables.functions.partition_point(|range| range.start <= offset);
         let index = after.checked_sub(1)?;
-        (offset < self.tables.functions[index].end).then_some(index)
+        let owner = self.tables.owners.as_ref().map_or(index, |owners| owners[index] as usize);
+        (offset < self.tables.functions[index].end).then_some(owner)
     }
 
     /// Which Wasm instruction the machine instruction at `offset` belongs to.

@@ -9,7 +9,7 @@
 
 use super::module::ModuleInner;
 use super::targets::{Targets, Words};
-use crate::compile::Sites;
+use crate::compile::{BUFFER, MIDDLE, Sites};
 use crate::error::Error;
 use crate::vm::Layout;
 use parking_lot::{Mutex, MutexGuard};
@@ -22,15 +22,18 @@ use wordpatch::os::pages::{self, Place, Protection};
 pub(crate) struct Context {
     base: CodeAddr,
     len: usize,
+    /// How far in the buffer is for values that go from one version of the code into another.
+    buffer: usize,
 }
 
 impl Context {
     /// Room for an instance of a module.
     pub(crate) fn new(module: &ModuleInner) -> Result<Self, Error> {
-        let len = module.layout.size() + module.room_for_counters();
+        let buffer = (module.layout.size() + module.room_for_counters()).next_multiple_of(16);
+        let len = if module.has_room_for_counters() { buffer + BUFFER } else { buffer };
         // SAFETY: (1) a mapping at a place that the kernel chooses overlaps nothing.
         let base = unsafe { pages::map_private(Place::Anywhere, len.max(1), Protection::ReadWrite) };
-        Ok(Self { base: base.map_err(Error::system)?, len })
+        Ok(Self { base: base.map_err(Error::system)?, len, buffer })
     }
 
     pub(crate) fn as_mut_ptr(&self) -> *mut u8 {
@@ -45,6 +48,11 @@ impl Context {
     pub(crate) fn len(&self) -> usize {
         self.len
     }
+
+    /// The middle of the buffer, as machine code knows it.
+    pub(crate) fn buffer(&self) -> usize {
+        self.base.get() + self.buffer + MIDDLE
+    }
 }
 
 impl Drop for Context {
@@ -57,7 +65,7 @@ impl Drop for Context {
 impl ModuleInner {
     /// Whether instances have room for counters. Where addresses are scarce they have not.
     pub(super) fn has_room_for_counters(&self) -> bool {
-        self.options.sites == Sites::Functions && !self.options.counts && self.options.reservations
+        self.options.sites != Sites::None && !self.options.counts && self.options.reservations
     }
 
     /// How many bytes counters of a version may need that is made while the program runs: no more edges are counted than there are functions and bytes of code.

@@ -131,11 +131,11 @@ pub struct BlockCount {
 
 impl Counts {
     /// What the counters say of code that counts.
-    pub(crate) fn new(module: &Arc<ModuleInner>, code: &Code, counters: &[u64], targets: Targets) -> Self {
+    pub(crate) fn new(module: &Arc<ModuleInner>, counters: &[u64], targets: Targets) -> Self {
         let mut departures = HashMap::<usize, flow::Departures>::new();
         for (pc, count) in module.departures.all() {
-            let Some(offset) = pc.checked_sub(code.base()) else { continue };
-            if let Some((function, at)) = module.instruction_at(code, offset as u32) {
+            let Some(code) = module.code_at(pc) else { continue };
+            if let Some((function, at)) = module.instruction_at(code, (pc - code.base()) as u32) {
                 *departures.entry(function).or_default().entry(at).or_default() += count;
             }
         }

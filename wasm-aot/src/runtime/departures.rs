@@ -28,8 +28,8 @@ impl StoreCore {
     /// Notes a frame that is taken away at the instruction at `pc`, if its code counts. Usable in a signal handler that has interrupted machine code:
     /// nobody who has the lock runs machine code, and nobody who runs it is in the allocator.
     pub(crate) fn depart(&self, pc: usize) {
-        if let Some((module, code, _)) = self.module_at(pc)
-            && module.counts_in(code)
+        if let Some((module, ..)) = self.module_at(pc)
+            && module.counts_at(pc)
         {
             *module.departures.0.lock().entry(pc).or_default() += 1;
         }

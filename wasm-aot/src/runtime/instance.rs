@@ -284,6 +284,8 @@ impl InstanceData {
         self.put(0, INSTANCE_MAGIC);
         self.put(vm::at::STORE, std::ptr::from_ref(core.cell()));
         self.put(vm::at::BUILTINS, &raw const super::builtin::TABLE);
+        self.put(vm::at::BUFFER, self.vmctx.buffer());
+        self.put(vm::at::ENTRIES, module.entries.as_ptr());
         let me: *mut Self = self;
         self.put(vm::at::INSTANCE as i32, me);
         for (index, ty) in module.types.iter().enumerate() {

@@ -20,6 +20,7 @@ mod interruption;
 mod linear;
 mod linker;
 mod module;
+mod pieces;
 mod places;
 mod signals;
 mod source;

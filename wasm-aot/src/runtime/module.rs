@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
-use super::version::Version;
+use super::pieces::Pieces;
+use super::version::Versions;
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
@@ -15,6 +16,7 @@ use crate::vm::Layout;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 /// A compiled module. Copies are cheap and share everything.
@@ -41,9 +43,12 @@ pub(crate) struct ModuleInner {
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
     pub(crate) enter: Vec<Option<u32>>,
     pub(crate) leave: Vec<Option<u32>>,
-    /// The version of its code that counts, once somebody wanted it, and whether it is attached.
-    pub(crate) version: OnceLock<Version>,
-    pub(crate) attached: Mutex<bool>,
+    /// How many counters the version of its code has that counts, once somebody wanted it.
+    pub(crate) counting: OnceLock<u32>,
+    /// Versions of its code, the pieces that they are made of, and where each loop is entered in the one that is current.
+    pub(crate) versions: Mutex<Versions>,
+    pub(crate) pieces: Pieces,
+    pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
     pub(crate) departures: Departures,
@@ -92,7 +97,7 @@ impl Module {
             code,
             Array::Owned(bytes),
             engine.target().options,
-            (compilation.counters, compilation.calls),
+            (compilation.counters, compilation.calls, compilation.loops),
         )
     }
 
@@ -101,7 +106,7 @@ impl Module {
         code: Code,
         bytes: Array<u8>,
         options: Options,
-        (counters, calls): (u32, u32),
+        (counters, calls, loops): (u32, u32, u32),
     ) -> Result<Self, Error> {
         let types = registry::register(&info);
         let layout = Layout::new(&info, counters + 2 * calls + code.plan().words());
@@ -118,8 +123,10 @@ impl Module {
                 types,
                 enter,
                 leave,
-                version: OnceLock::new(),
-                attached: Mutex::new(false),
+                counting: OnceLock::new(),
+                versions: Mutex::default(),
+                pieces: Pieces::default(),
+                entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),
                 by_name: OnceLock::new(),

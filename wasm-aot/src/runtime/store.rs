@@ -178,8 +178,8 @@ impl StoreCore {
             return Some((module, &module.code, (pc - start) as u32));
         }
         codes.iter().find_map(|(.., module)| {
-            let code = &module.version.get()?.code;
-            code.range().contains(&pc).then(|| (&**module, code, (pc - code.base()) as u32))
+            let code = &module.pieces.at(pc)?.code;
+            Some((&**module, code, (pc - code.base()) as u32))
         })
     }
 
@@ -190,7 +190,7 @@ impl StoreCore {
 
     /// Whether code of any module counts. Usable in a signal handler.
     pub(crate) fn counts(&self) -> bool {
-        self.codes().0.iter().any(|(.., module)| module.options.counts || module.version.get().is_some())
+        self.codes().0.iter().any(|(.., module)| module.may_count())
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.

@@ -1,15 +1,23 @@
-//! A second version of a module's code, which counts, and the switches that lead from one version into the other.
+//! Versions of a module's code, and the switches that lead from one into the other.
 //!
-//! Before each function there is a site: an instruction that does nothing, or, by its first byte, a jump to the same function in the other version.
-//! One of the versions has its sites off, the other has them on; so a thread goes over with its next call. Every mixture that a thread
-//! may meet on its way leads to one of the two, and both do the same.
+//! Before each function, and at its loops, there is an instruction that does nothing, or, by its first byte, a jump to the same place in the version that
+//! is current. The current version of a function has them off, all others have them on; so a thread goes over with its next call, or with the next
+//! turn of the loop that it is in. Every mixture that a thread may meet on its way leads to one of the versions, and all do the same.
 //!
-//! The version is made once, and kept: attaching again, and detaching, are one store for each function.
+//! ```text
+//!   function   A9/E9 ──→ stub: jmp [slot] ──→ the function in the current version
+//!   loop       A9/E9 ──→ cold block: return_call entries[loop] ──→ the loop's entry in the current version
+//! ```
+//!
+//! A switch of one function: its instructions in the new version off, slot and entries to the new version, its instructions in the others on.
+//!
+//! Versions are compiled in pieces, so that what is compiled first is current while the rest is still being compiled, and kept: attaching again,
+//! and detaching, are a few stores for each function.
 //!
 //! # Safety
 //!
-//! This module exists to modify code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a site is switched by storing its first byte, a byte is
-//! never torn, and flags are dead where functions begin. Distances are stored behind a first byte that makes nothing of them, and a barrier comes before the byte
+//! This module exists to modify code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a place is switched by storing its first byte, a byte is
+//! never torn, and flags are dead there. Distances are stored behind a first byte that makes nothing of them, and a barrier comes before the byte
 //! that does.
 #![allow(unsafe_code)]
 
@@ -17,22 +25,107 @@ use super::code::Code;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
 use super::targets::Words;
-use crate::compile::{self, OFF, ON, Options, Plan, Sites, Target};
+use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Recompilation, Sites, Target, Wanted};
 use crate::error::Error;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Release};
-use wordpatch::Barrier;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use wordpatch::{Barrier, CodeMemory};
 
-/// The version that counts.
+/// How many bytes of Wasm are compiled at a time: little at first, so that something is current soon.
+const FIRST: usize = 16 << 10;
+const LARGEST: usize = 1 << 20;
+
+/// What is switched of one function in one version.
 #[derive(Debug)]
-pub(crate) struct Version {
-    pub(crate) code: Code,
-    counters: u32,
-    calls: u32,
+struct Side {
+    /// The address where it begins.
+    start: usize,
+    /// The bytes that are switched.
+    places: Vec<Place>,
+    /// Entries of its loops: their numbers and addresses.
+    entries: Vec<(u32, usize)>,
+}
+
+/// A byte that is switched: where it can be written, what it is while it is off, and while it is on.
+type Place = (usize, [u8; 2]);
+
+/// The versions of a module that there are.
+#[derive(Debug, Default)]
+pub(crate) struct Versions {
+    /// What the module was made with, by function; filled when somebody attaches for the first time.
+    plain: Vec<Side>,
+    /// Whether it has entries for all loops.
+    plain_is_entered: bool,
+    /// What counts, as far as it is compiled.
+    counting: Vec<Option<Side>>,
+    stubs: Option<Stubs>,
+    is_counting: bool,
+}
+
+/// For each function a jump to wherever its slot says.
+#[derive(Debug)]
+struct Stubs {
+    memory: CodeMemory,
+    /// How many bytes there are before the slots.
+    slots: usize,
+}
+
+/// `jmp [rip + disp32]`, and two bytes of nothing.
+const STUB: usize = 8;
+
+impl Stubs {
+    fn near(code: &Code, count: usize) -> Result<Self, Error> {
+        let slots = STUB * count;
+        let mut memory = code.memory_near(slots + 8 * count)?;
+        for function in 0..count {
+            let at = STUB * function;
+            let distance = (slots + 8 * function - (at + 6)) as u32;
+            let mut stub = [0xFF, 0x25, 0, 0, 0, 0, 0xCC, 0xCC];
+            stub[2..6].copy_from_slice(&distance.to_le_bytes());
+            memory.write(at, &stub);
+        }
+        Ok(Self { memory, slots })
+    }
+
+    fn address(&self, function: usize) -> usize {
+        self.memory.base().get() + STUB * function
+    }
+
+    fn set(&self, function: usize, target: usize) {
+        let slot = self.memory.writable(self.slots + 8 * function).get() as *mut usize;
+        // SAFETY: (1) an aligned word of memory that lives as long as `self`; (2) threads read it by one load.
+        unsafe { AtomicUsize::from_ptr(slot) }.store(target, Release);
+    }
+}
+
+/// Switches all places.
+fn store_all(places: &[Place], on: bool) {
+    for (at, values) in places {
+        // SAFETY: (A3) one byte; (1) a place's, in memory that can be written and that its version keeps.
+        unsafe { AtomicU8::from_ptr(*at as *mut u8) }.store(values[usize::from(on)], Release);
+    }
+}
+
+impl Versions {
+    /// Has calls and loops of a function lead to one version.
+    fn switch(&self, module: &ModuleInner, function: usize, counting: bool) {
+        let (Some(stubs), plain) = (&self.stubs, &self.plain[function]) else { return };
+        let Some(counted) = self.counting.get(function).and_then(Option::as_ref) else { return };
+        let (from, to) = if counting { (plain, counted) } else { (counted, plain) };
+        store_all(&to.places, false);
+        stubs.set(function, to.start);
+        for (number, address) in &to.entries {
+            module.entries[*number as usize].store(*address, Release);
+        }
+        // Without entries loops are not left: they would lead to themselves. The first place is the function's beginning.
+        let complete = to.entries.len() >= from.entries.len();
+        store_all(if complete { &from.places } else { &from.places[..1] }, true);
+    }
 }
 
 impl Module {
     /// Has everything that is executed from now on counted, in all instances, whether they are running or not: a thread begins to count with its
-    /// next call of a function. May be called from any thread; the first time compiles the module once more.
+    /// next call of a function, and with the next turn of the loop that it is in if the module has sites at loops. May be called from any thread; the first
+    /// time compiles the module once more.
     ///
     /// # Errors
     /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there is no memory for code near its code.
@@ -41,38 +134,56 @@ impl Module {
         if module.options.counts {
             return Ok(());
         }
-        let mut attached = module.attached.lock();
-        if module.version.get().is_none() {
-            let version = module.make_version()?;
-            // Nobody else sets it: the lock is held.
-            let _ = module.version.set(version);
-            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        let mut versions = module.versions.lock();
+        if versions.is_counting {
+            return Ok(());
         }
-        if !std::mem::replace(&mut *attached, true) {
-            module.switch(true);
+        module.prepare(&mut versions)?;
+        versions.is_counting = true;
+        if versions.counting.is_empty() {
+            let made = module.make(&mut versions, true);
+            if made.is_err() {
+                // What is current of it leads back.
+                (0..versions.counting.len()).for_each(|function| versions.switch(module, function, false));
+                versions.is_counting = false;
+            }
+            return made;
         }
+        (0..versions.plain.len()).for_each(|function| versions.switch(module, function, true));
         Ok(())
     }
 
     /// Whether what is executed is counted at the moment.
     pub fn is_counting(&self) -> bool {
-        self.inner.options.counts || *self.inner.attached.lock()
+        self.inner.options.counts || self.inner.versions.lock().is_counting
     }
 
     /// How many places there are where something can be switched on while instances run.
     pub fn sites(&self) -> usize {
         match self.inner.options.sites {
             Sites::None => 0,
-            Sites::Functions => self.inner.info.bodies.len(),
+            Sites::Functions | Sites::Loops => self.inner.info.bodies.len() + self.loop_sites(),
         }
     }
 
-    /// Has nothing counted any more: a thread ceases with its next call of a function. What was counted stays.
+    /// How many of them are at loops.
+    pub fn loop_sites(&self) -> usize {
+        self.inner.code.tables.crossings.iter().filter(|crossing| crossing.values() == [OFF, ON]).count()
+    }
+
+    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
     pub fn detach_counts(&self) {
-        let mut attached = self.inner.attached.lock();
-        if std::mem::replace(&mut *attached, false) {
-            self.inner.switch(false);
+        let module = &self.inner;
+        let mut versions = module.versions.lock();
+        if !std::mem::replace(&mut versions.is_counting, false) {
+            return;
         }
+        // Without entries there is no way back into loops; calls lead back in any case.
+        if !versions.plain_is_entered {
+            let _ = module.make(&mut versions, false);
+            versions.plain_is_entered = true;
+        }
+        (0..versions.plain.len()).for_each(|function| versions.switch(module, function, false));
     }
 
     /// How often everything was executed by the module's instances while it was counted: always, if the engine's code counts
@@ -80,32 +191,47 @@ impl Module {
     /// instances run, what is on its way may be missing.
     pub fn counts(&self) -> Option<Counts> {
         let module = &self.inner;
-        let (code, counters) = match module.version.get() {
-            _ if module.options.counts => (&module.code, module.counters),
-            Some(version) => (&version.code, version.counters),
-            None => return None,
-        };
-        let sums = module.counted.sums(&module.layout, counters);
-        Some(Counts::new(module, code, &sums, module.counted.targets(module)))
+        let words = module.words();
+        if !module.options.counts && module.counting.get().is_none() {
+            return None;
+        }
+        let sums = module.counted.sums(&module.layout, words.counters);
+        Some(Counts::new(module, &sums, module.counted.targets(module)))
     }
 }
 
 impl ModuleInner {
     /// Whether this code of the module counts. Usable in a signal handler.
-    pub(crate) fn counts_in(&self, code: &Code) -> bool {
-        self.options.counts || !std::ptr::eq(code, &raw const self.code)
+    pub(crate) fn counts_at(&self, pc: usize) -> bool {
+        self.options.counts || self.pieces.at(pc).is_some_and(|piece| piece.counts)
+    }
+
+    /// Whether any of its code counts. Usable in a signal handler.
+    pub(crate) fn may_count(&self) -> bool {
+        self.options.counts || self.counting.get().is_some()
+    }
+
+    /// The code at `pc`, if it is the module's. Usable in a signal handler.
+    pub(crate) fn code_at(&self, pc: usize) -> Option<&Code> {
+        if self.code.range().contains(&pc) {
+            return Some(&self.code);
+        }
+        self.pieces.at(pc).map(|piece| &piece.code)
     }
 
     /// The words that instances count with at the moment.
     pub(super) fn words(&self) -> Words {
-        match self.version.get() {
-            Some(version) => Words { counters: version.counters, places: version.calls },
+        match self.counting.get() {
+            Some(counters) => Words { counters: *counters, places: 0 },
             None => Words { counters: self.counters, places: self.calls },
         }
     }
 
-    /// Compiles the version that counts, and has both lead to each other as soon as they are switched.
-    fn make_version(&self) -> Result<Version, Error> {
+    /// Makes the module's own code ready to be left.
+    fn prepare(&self, versions: &mut Versions) -> Result<(), Error> {
+        if versions.stubs.is_some() {
+            return Ok(());
+        }
         if self.options.sites == Sites::None {
             return Err(Error::Attach("the module was compiled without sites, so that nothing can be attached".into()));
         }
@@ -113,42 +239,100 @@ impl ModuleInner {
             let why = "the module was compiled without reservations, so that its instances have no room for counters";
             return Err(Error::Attach(why.into()));
         }
-        let target = Target::native(Options { counts: true, targets: false, ..self.options })?;
-        let compilation = compile::compile(&self.bytes, &target, &Plan::default())?;
-        if 8 * compilation.counters as usize > self.room_for_counters() {
-            return Err(Error::Attach("instances have no room for so many counters".into()));
-        }
-        let code = Code::near(&self.code, compilation.text)?;
-        let ours = self.code.writable()?;
-        let theirs = code.writable()?;
-        for (plain, counting) in self.code.tables.functions.iter().zip(code.tables.functions.iter()) {
-            let (from, to) = (self.code.at(plain.start) as usize, code.at(counting.start) as usize);
-            // A jump counts from its end, where the function begins.
-            let distance = to.wrapping_sub(from) as u32;
-            // SAFETY: (1) the four bytes before a function are its site's, in writable memory; (2) its first byte makes nothing of them.
-            unsafe {
-                AtomicU32::from_ptr(ours.add(plain.start as usize - 4).cast()).store(distance, Release);
-                AtomicU32::from_ptr(theirs.add(counting.start as usize - 4).cast()).store(distance.wrapping_neg(), Release);
-            }
-        }
-        Ok(Version { code, counters: compilation.counters, calls: compilation.calls })
+        let stubs = Stubs::near(&self.code, self.info.bodies.len())?;
+        let functions = self.info.bodies.len();
+        let beginnings: Vec<Wanted> = (0..functions).map(|function| Wanted { function, entered: None }).collect();
+        versions.plain = sides(&self.code, &stubs, &beginnings)?.into_iter().map(|(_, side)| side).collect();
+        (0..functions).for_each(|function| stubs.set(function, versions.plain[function].start));
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        versions.stubs = Some(stubs);
+        Ok(())
     }
 
-    /// Switches the sites of both versions: first off, then on.
-    fn switch(&self, counting: bool) {
-        let Some(version) = self.version.get() else { return };
-        let (from, to) = if counting { (&self.code, &version.code) } else { (&version.code, &self.code) };
-        store_all(to, OFF);
-        store_all(from, ON);
+    /// Compiles the version that counts, or the entries of loops of the one that does not, piece by piece; what is compiled is current at once.
+    fn make(&self, versions: &mut Versions, counting: bool) -> Result<(), Error> {
+        let target = Target::native(Options { counts: counting, targets: false, ..self.options })?;
+        let recompilation = Recompilation::new(&self.bytes, &target, &Plan::default())?;
+        if counting {
+            if 8 * recompilation.counters() as usize > self.room_for_counters() {
+                return Err(Error::Attach("instances have no room for so many counters".into()));
+            }
+            self.counting.get_or_init(|| recompilation.counters());
+            versions.counting.resize_with(self.info.bodies.len(), || None);
+        }
+        let (mut next, mut size) = (0, FIRST);
+        while next < self.info.bodies.len() {
+            let end = self.reach(next, size);
+            size = LARGEST.min(size * 4);
+            let wanted: Vec<Wanted> = (next..end).flat_map(|function| recompilation.parts(function, counting)).collect();
+            next = end;
+            if wanted.is_empty() {
+                continue;
+            }
+            let Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
+            let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
+            let owners = parts.iter().map(|part| part.function as u32).collect();
+            let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counting);
+            let stubs = versions.stubs.as_ref().expect("prepared before");
+            let made = sides(&piece.code, stubs, &parts)?;
+            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+            for (function, side) in made {
+                match counting {
+                    true => versions.counting[function] = Some(side),
+                    false => {
+                        versions.plain[function].places.extend(side.places);
+                        versions.plain[function].entries.extend(side.entries);
+                    }
+                }
+                versions.switch(self, function, counting);
+            }
+        }
+        Ok(())
+    }
+
+    /// The functions from `next` on whose bodies have so many bytes together; one at least.
+    fn reach(&self, next: usize, bytes: usize) -> usize {
+        let from = self.info.bodies[next].start as usize;
+        let more = self.info.bodies[next..].partition_point(|body| body.end as usize - from <= bytes);
+        next + more.max(1)
+    }
+
+    /// Where code of this module is that other code calls.
+    fn address_of(&self, callee: Callee) -> usize {
+        match callee {
+            Callee::Function(index) => self.function_code(index) as usize,
+            Callee::Throw => self.code.throw().expect("a module with exceptions has the trampoline") as usize,
+        }
     }
 }
 
-/// Stores the first byte of every site.
-fn store_all(code: &Code, byte: u8) {
-    let Ok(writable) = code.writable() else { return };
-    for function in code.tables.functions.iter() {
-        // SAFETY: (A3) one byte; (1) the site's first, in writable memory.
-        unsafe { AtomicU8::from_ptr(writable.add(function.start as usize - Sites::Functions.prefix() as usize)) }
-            .store(byte, Release);
+/// What is switched of each function in new code, and where it leads as soon as it is switched on.
+fn sides(code: &Code, stubs: &Stubs, parts: &[Wanted]) -> Result<Vec<(usize, Side)>, Error> {
+    let writable = code.writable()? as usize;
+    let mut crossings = code.tables.crossings.iter().peekable();
+    let mut sides: Vec<(usize, Side)> = Vec::new();
+    for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
+        if sides.last().is_none_or(|(function, _)| *function != part.function) {
+            sides.push((part.function, Side { start: 0, places: Vec::new(), entries: Vec::new() }));
+        }
+        let (_, side) = sides.last_mut().expect("just now");
+        let address = code.at(span.start) as usize;
+        match part.entered {
+            Some((_, number)) => side.entries.push((number, address)),
+            None => {
+                side.start = address;
+                let site = writable + (span.start - Sites::Functions.prefix()) as usize;
+                // A jump counts from its end, where the function begins.
+                let distance = stubs.address(part.function).wrapping_sub(address) as u32;
+                // SAFETY: (1) the four bytes before a function are its site's, in writable memory, and aligned as functions are; (2) the site's first byte
+                // makes nothing of them.
+                unsafe { AtomicU32::from_ptr((site + 1) as *mut u32) }.store(distance, Relaxed);
+                side.places.push((site, [OFF, ON]));
+            }
+        }
+        while let Some(crossing) = crossings.next_if(|crossing| crossing.at < span.end) {
+            side.places.push((writable + crossing.at as usize, crossing.values()));
+        }
     }
+    Ok(sides)
 }

@@ -29,7 +29,7 @@ pub(crate) enum MemoryAt {
 }
 
 /// Where imported functions begin.
-const FUNCTIONS: u32 = 32;
+const FUNCTIONS: u32 = 48;
 
 impl Layout {
     /// The layout of instances of a module with that many counters.

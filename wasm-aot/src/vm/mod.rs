@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   0  magic      8  store cell     16  built-in functions     24  the runtime's instance
-//!  32  imported functions   16 bytes each: code, vmctx
+//!  32  where values are while a thread goes from one version of a function into another     40  the entries of loops
+//!  48  imported functions   16 bytes each: code, vmctx
 //!      imported tables       8 bytes each: address of a [`Table`]
 //!      memories              8 bytes each: address of a [`Memory`]       (imported or shared)
 //!      imported globals      8 bytes each: address of the value
@@ -112,6 +113,8 @@ pub(crate) mod at {
     pub(crate) const STORE: i32 = 8;
     pub(crate) const BUILTINS: i32 = 16;
     pub(crate) const INSTANCE: usize = 24;
+    pub(crate) const BUFFER: i32 = 32;
+    pub(crate) const ENTRIES: i32 = 40;
     pub(crate) const FUNC_CODE: i32 = offset_of!(FuncRef, code) as i32;
     pub(crate) const FUNC_VMCTX: i32 = offset_of!(FuncRef, vmctx) as i32;
     pub(crate) const FUNC_TYPE: i32 = offset_of!(FuncRef, ty) as i32;

@@ -7,7 +7,7 @@
 use arbtest::arbitrary::{Result, Unstructured};
 use std::fmt::Debug;
 use wasm_aot::{
-    Config, Engine, Error, Extern, ExternType, Instance, Limits, Linker, Module, Optimize, Store, Trap, Val, ValType,
+    Config, Engine, Error, Extern, ExternType, Instance, Limits, Linker, Module, Optimize, Sites, Store, Trap, Val, ValType,
 };
 
 /// What can be imported: functions of the host's that give what they are given, or zeroes.
@@ -25,8 +25,8 @@ const HOST: &str = r#"(module
 ///     (func (export "f") (result v128) (call $leave) (v128.load16x4_s (i32.const 0))))
 /// ```
 const NOTHING: &str = r#"(import "host" "nothing" (func))"#;
-/// How many turns of loops and calls of functions a module may make.
-const SUPPLY: u32 = 2_000;
+/// How many turns of loops and calls of functions a module may make: few, or, one time in eight, many, so that its versions change under it.
+const SUPPLY: [u32; 2] = [2_000, 200_000];
 /// How often the functions of a module are called in all.
 const CALLS: usize = 12;
 /// How long code may run that ought to have ended by itself.
@@ -65,7 +65,8 @@ type Plan = Vec<(String, Vec<u128>)>;
 pub(crate) fn compare(engines: &[(String, Engine)], u: &mut Unstructured<'_>) -> Result<bool> {
     let with_oracle = u.ratio(3, 4)?;
     let mut module = wasm_smith::Module::new(shape(u, with_oracle)?, u)?;
-    if module.ensure_termination(SUPPLY).is_err() {
+    let supply = SUPPLY[usize::from(u.ratio(1, 8)?)];
+    if module.ensure_termination(supply).is_err() {
         return Ok(false);
     }
     let bytes = module.to_bytes();
@@ -136,13 +137,18 @@ fn shown(bytes: &[u8]) -> String {
 
 /// The configurations that are compared.
 pub(crate) fn engines() -> Vec<(String, Engine)> {
-    let choices = [(Optimize::None, false, true), (Optimize::Speed, true, true), (Optimize::Speed, false, false)];
+    let choices = [
+        (Optimize::None, false, true, Sites::None),
+        (Optimize::Speed, true, true, Sites::None),
+        (Optimize::Speed, true, true, Sites::Loops),
+        (Optimize::Speed, false, false, Sites::Functions),
+    ];
     choices
         .iter()
-        .map(|(optimize, reservations, spectre)| {
+        .map(|(optimize, reservations, spectre, sites)| {
             let mut config = Config::new();
-            config.optimize(*optimize).reservations(*reservations).spectre(*spectre);
-            let name = format!("{optimize:?}, reservations: {reservations}, mitigations: {spectre}");
+            config.optimize(*optimize).reservations(*reservations).spectre(*spectre).sites(*sites);
+            let name = format!("{optimize:?}, reservations: {reservations}, mitigations: {spectre}, sites: {sites:?}");
             (name, Engine::new(&config).expect("an engine"))
         })
         .collect()
@@ -222,14 +228,45 @@ fn digest(bytes: &[u8]) -> u128 {
 /// Our machine code.
 mod compiled {
     use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     struct Compiled {
         store: Store<()>,
         instance: Instance,
+        _restless: Option<Restless>,
+    }
+
+    /// Somebody who switches a module to and fro.
+    struct Restless {
+        stop: Arc<AtomicBool>,
+        thread: Option<std::thread::JoinHandle<()>>,
+    }
+
+    impl Restless {
+        fn new(module: &Module) -> Self {
+            let (stop, module) = (Arc::new(AtomicBool::new(false)), module.clone());
+            let stopped = Arc::clone(&stop);
+            let thread = std::thread::spawn(move || {
+                while !stopped.load(Relaxed) {
+                    module.attach_counts().expect("attached");
+                    module.detach_counts();
+                }
+            });
+            Self { stop, thread: Some(thread) }
+        }
+    }
+
+    impl Drop for Restless {
+        fn drop(&mut self) {
+            self.stop.store(true, Relaxed);
+            self.thread.take().into_iter().for_each(|thread| thread.join().expect("no panic"));
+        }
     }
 
     pub(super) fn instantiate(engine: &Engine, bytes: &[u8]) -> Start {
         let module = Module::new(engine, bytes).expect("compiled by the first engine");
+        let restless = (module.sites() > 0 && engine.has_reservations()).then(|| Restless::new(&module));
         let mut store = Store::new(engine, ());
         store.set_deadline(Some(PATIENCE));
         store.set_limits(Limits { memory: 64 << 20, ..Limits::default() });
@@ -247,7 +284,7 @@ mod compiled {
             linker.allow_shadowing(true).func_new(import.module, import.name, ty, body).expect("shadowing is allowed");
         }
         match linker.instantiate(&mut store, &module) {
-            Ok(instance) => Ok(Box::new(Compiled { store, instance })),
+            Ok(instance) => Ok(Box::new(Compiled { store, instance, _restless: restless })),
             Err(error) => Err(outcome(&error)),
         }
     }

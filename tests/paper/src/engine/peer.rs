@@ -20,6 +20,8 @@ pub(crate) enum Peer {
     NoSpectre,
     /// Ours, without places where probes can be switched on.
     NoSites,
+    /// Ours, with such places before functions alone.
+    FunctionSites,
     /// Ours, with code that counts how often everything is executed.
     Counting,
     Wasmtime,
@@ -33,6 +35,7 @@ impl Peer {
             Self::WasmAot => "wasm-aot",
             Self::NoSpectre => "no-spectre",
             Self::NoSites => "no-sites",
+            Self::FunctionSites => "function-sites",
             Self::Counting => "counting",
             Self::Wasmtime => "wasmtime",
             Self::Node => "node",
@@ -113,13 +116,14 @@ pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figur
 
 fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
     match peer {
-        Peer::WasmAot | Peer::NoSpectre | Peer::NoSites | Peer::Counting | Peer::Wasm2c => {
+        Peer::WasmAot | Peer::NoSpectre | Peer::NoSites | Peer::FunctionSites | Peer::Counting | Peer::Wasm2c => {
             let mut command = Command::new(tools.this());
             let option = match peer {
-                Peer::NoSpectre => Some("--no-spectre"),
-                Peer::NoSites => Some("--no-sites"),
-                Peer::Counting => Some("--counts"),
-                _ => None,
+                Peer::NoSpectre => &["--no-spectre"][..],
+                Peer::NoSites => &["--sites", "none"],
+                Peer::FunctionSites => &["--sites", "functions"],
+                Peer::Counting => &["--counts"],
+                _ => &[],
             };
             command.arg("wasm-aot").args(option).arg(act);
             command

@@ -63,9 +63,9 @@ pub(crate) struct Making {
     /// Without what keeps the processor from speculating past bounds checks.
     #[arg(long)]
     no_spectre: bool,
-    /// Without places where probes can be switched on.
+    /// Where probes can be switched on: `none`, `functions`, or where the engine has them by default.
     #[arg(long)]
-    no_sites: bool,
+    sites: Option<String>,
     /// With code that counts.
     #[arg(long)]
     counts: bool,
@@ -73,7 +73,11 @@ pub(crate) struct Making {
 
 impl Making {
     fn engine(&self) -> Result<Engine, wasm_aot::Error> {
-        let sites = if self.no_sites { Sites::None } else { Sites::Functions };
+        let sites = match self.sites.as_deref() {
+            Some("none") => Sites::None,
+            Some("functions") => Sites::Functions,
+            _ => Sites::default(),
+        };
         Engine::new(Config::new().spectre(!self.no_spectre).sites(sites).counts(self.counts))
     }
 }

@@ -1,0 +1,91 @@
+//! A module that is compiled once more while its instances run, piece by piece: functions from their beginnings, and entries of their loops.
+
+use super::counting::Counting;
+use super::function::{Callee, Compiled, Compiler, Observed};
+use super::plan::Plan;
+use super::room;
+use super::switching::Switching;
+use super::target::{Sites, Target};
+use super::text::Text;
+use crate::error::CompileError;
+use crate::module::{self, Body, ModuleInfo, Reading};
+use crate::vm::Layout;
+use rayon::prelude::*;
+
+/// One part of a piece.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// The defined function.
+    pub(crate) function: usize,
+    /// The loop that it is entered in, by its index in the function and by its number; none for the function's beginning.
+    pub(crate) entered: Option<(usize, u32)>,
+}
+
+/// A piece of code: its text, what each part of it is, and which calls lead out of it.
+pub(crate) struct Piece {
+    pub(crate) text: Text,
+    pub(crate) parts: Vec<Wanted>,
+    pub(crate) elsewhere: Vec<(u32, Callee)>,
+}
+
+/// Everything that is known before the first piece.
+pub(crate) struct Recompilation<'a> {
+    info: ModuleInfo,
+    bodies: Vec<Body<'a>>,
+    counting: Counting,
+    switching: Switching,
+    layout: Layout,
+    target: &'a Target,
+    plan: Plan,
+}
+
+impl<'a> Recompilation<'a> {
+    /// Reads a module that was compiled before.
+    pub(crate) fn new(bytes: &'a [u8], target: &'a Target, plan: &Plan) -> Result<Self, CompileError> {
+        let Reading { info, bodies } = module::read(bytes, target.options.features)?;
+        let (counting, switching) = room::with_threads(|| {
+            let counting = if target.options.counts { Counting::of(&bodies, false)? } else { Counting::default() };
+            let loops = target.options.sites == Sites::Loops;
+            let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+            Ok::<_, CompileError>((counting, switching))
+        })?;
+        let layout = Layout::new(&info, counting.len() + plan.words());
+        Ok(Self { info, bodies, counting, switching, layout, target, plan: plan.clone() })
+    }
+
+    /// How many counters its code has.
+    pub(crate) fn counters(&self) -> u32 {
+        self.counting.len()
+    }
+
+    /// What there is of a function: its beginning, if that is wanted, and an entry for each loop.
+    pub(crate) fn parts(&self, function: usize, beginning: bool) -> impl Iterator<Item = Wanted> + use<> {
+        let (loops, first) = self.switching.of_function(function);
+        let entries = (0..loops.len()).map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
+        beginning.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
+    }
+
+    /// Compiles parts, in the order of their functions.
+    pub(crate) fn piece(&self, wanted: &[Wanted]) -> Result<Piece, CompileError> {
+        let compiled: Vec<Result<Option<Compiled>, CompileError>> = room::with_threads(|| {
+            wanted.par_iter().map_init(Compiler::default, |compiler, part| self.part(compiler, *part)).collect()
+        });
+        let (mut parts, mut codes) = (Vec::new(), Vec::new());
+        for (part, compiled) in wanted.iter().zip(compiled) {
+            if let Some(compiled) = compiled? {
+                parts.push(*part);
+                codes.push(compiled);
+            }
+        }
+        let (mut text, elsewhere) = Text::piece(&self.info, &parts, &codes, self.target.options.sites);
+        text.plan = self.plan.clone();
+        Ok(Piece { text, parts, elsewhere })
+    }
+
+    fn part(&self, compiler: &mut Compiler, part: Wanted) -> Result<Option<Compiled>, CompileError> {
+        let first_word = self.counting.len();
+        let observed = Observed { counting: &self.counting, switching: &self.switching, plan: &self.plan, first_word };
+        let body = self.bodies[part.function].again();
+        compiler.code(&self.info, &self.layout, observed, self.target, body, part.entered.map(|(index, _)| index))
+    }
+}

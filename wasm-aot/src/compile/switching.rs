@@ -1,0 +1,373 @@
+//! Places where a thread goes over from one version of a function's code into another one, in the middle of an activation.
+//!
+//! A place is at the header of a loop. While it is off, the code runs over it; while it is on, it jumps to a cold block of the same function, which puts the
+//! values that are live there into the instance's buffer and calls, in place of itself, what a table names for this loop:
+//!
+//! ```text
+//!    header:  A9 ........   off: nothing            cold:   buffer ← locals, operands
+//!             E9 ........   on: jmp cold                    return_call table[loop](vmctx, buffer)
+//!    body                                                             │
+//!                                       another version's entry of the loop: locals, operands ← buffer; header, body, and what follows
+//! ```
+//!
+//! An *entry* of a loop is the function compiled once more from the loop's header on, as a function of its own. Loops around it, and those behind it, are
+//! not in it: where it comes to one of them, it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is as good
+//! as it is in the function itself; and the code of all entries grows with the depth of loops, not with their number.
+//!
+//! The frame is given up before the other one begins: a thread may go to and fro for ever and its stack does not grow.
+
+use super::control::{Kind, arguments};
+use super::function::Translator;
+use crate::error::CompileError;
+use crate::flow::{Graph, Loop, Loops, Way};
+use crate::module::{Body, ModuleInfo};
+use crate::vm::at;
+use cranelift_codegen::ir::{
+    AbiParam, ArgumentPurpose, Block, InstBuilder, MemFlagsData, Signature, SourceLoc, Type, Value, condcodes::IntCC, types,
+};
+use cranelift_codegen::isa::CallConv;
+use rayon::prelude::*;
+use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
+
+/// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have no places.
+pub(super) const MARK: u32 = 0x4000_0000;
+/// The largest module that has places.
+const LARGEST: usize = MARK as usize - 1;
+
+/// The index of the loop whose place the instructions marked so belong to.
+pub(super) fn marked(location: u32) -> Option<u32> {
+    (location >> 30 == 1).then_some(location & !MARK)
+}
+
+/// The most operands and exceptions that are carried over: where there are more, a thread stays in its version.
+const OPERANDS: usize = 8192;
+
+/// Where a module's threads can go over: the loops of each function, and the numbers of the first ones.
+#[derive(Debug, Default)]
+pub(crate) struct Switching {
+    functions: Vec<Loops>,
+    first: Vec<u32>,
+}
+
+impl Switching {
+    /// Finds all places.
+    pub(super) fn of(info: &ModuleInfo, bodies: &[Body<'_>], bytes: usize) -> Self {
+        if bytes > LARGEST {
+            return Self::default();
+        }
+        let each = |body: &Body<'_>| loops(info, body).unwrap_or_default();
+        let functions: Vec<Loops> = bodies.par_iter().map(each).collect();
+        let first = functions.iter().scan(0, |next, loops| Some(std::mem::replace(next, *next + loops.len() as u32)));
+        Self { first: first.collect(), functions }
+    }
+
+    /// The loops of a defined function, and the number of the first.
+    pub(super) fn of_function(&self, defined: usize) -> (&Loops, u32) {
+        static NONE: Loops = Loops::none();
+        self.functions.get(defined).map_or((&NONE, 0), |loops| (loops, self.first[defined]))
+    }
+
+    /// How many loops there are.
+    pub(crate) fn len(&self) -> u32 {
+        self.functions.last().map_or(0, |loops| self.first[self.functions.len() - 1] + loops.len() as u32)
+    }
+}
+
+fn loops(info: &ModuleInfo, body: &Body<'_>) -> Option<Loops> {
+    let graph = Graph::of(&body.body)?;
+    let declared = body.body.get_locals_reader().ok()?.into_iter().map(|locals| locals.map_or(0, |(count, _)| count as usize));
+    let locals = info.function_type(body.index).params().len() + declared.sum::<usize>();
+    Some(Loops::of(&body.body, &graph, locals))
+}
+
+/// The signature of a loop's entry into a function: the instance, and where the values are.
+pub(super) fn entry_signature(function: &Signature) -> Signature {
+    let mut signature = Signature::new(CallConv::Tail);
+    signature.params.push(AbiParam::special(types::I64, ArgumentPurpose::VMContext));
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.clone_from(&function.returns);
+    signature
+}
+
+/// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so that most distances have one byte.
+struct Place(i32);
+
+/// How far into the buffer the word of the vmctx leads.
+pub(crate) const MIDDLE: usize = 128;
+/// How large a buffer is: for as many values as any loop carries over.
+pub(crate) const BUFFER: usize = 16 * (crate::flow::LIVE + OPERANDS);
+
+impl Place {
+    fn first() -> Self {
+        Self(-(MIDDLE as i32))
+    }
+
+    fn next(&mut self, ty: Type) -> i32 {
+        let here = self.0;
+        self.0 += ty.bytes().next_multiple_of(8) as i32;
+        here
+    }
+}
+
+impl Translator<'_> {
+    /// Flags of the words of a buffer, which nobody else writes meanwhile.
+    fn buffered(&self) -> MemFlagsData {
+        MemFlagsData::trusted().with_alias_region(Some(self.regions.buffer))
+    }
+
+    /// A place at the header of the loop that has just begun.
+    pub(super) fn switch_point(&mut self) {
+        let Some(index) = self.place_here() else { return };
+        let steering = self.steering(index);
+        let (cold, on) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.set_cold_block(cold);
+        self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
+        // What is compared does not matter: these instructions make room for the place.
+        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, 1);
+        self.builder.ins().brif(condition, cold, &[], on, &[]);
+        self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
+        self.builder.seal_block(cold);
+        self.builder.switch_to_block(cold);
+        self.go_over(index);
+        self.builder.seal_block(on);
+        self.builder.switch_to_block(on);
+    }
+
+    /// The loop that begins here, if threads can go over at it.
+    fn place_here(&self) -> Option<usize> {
+        if self.is_nested() {
+            return None;
+        }
+        self.loops.find(self.offset).filter(|_| self.stack.len() + self.caught().len() <= OPERANDS)
+    }
+
+    /// An integer that is in a register at the loop's header anyway.
+    fn steering(&mut self, index: usize) -> Value {
+        let changed = self.loops.get(index).written.iter().map(|local| self.variable(*local).0);
+        let candidates: Vec<_> = changed.collect();
+        for variable in candidates {
+            let value = self.builder.use_var(variable);
+            if self.builder.func.dfg.value_type(value).is_int() {
+                return value;
+            }
+        }
+        self.vmctx
+    }
+
+    /// Puts what is live at a loop's header into the buffer, and calls the entry of the loop that is named now in place of this function.
+    fn go_over(&mut self, index: usize) {
+        self.count_crossing(self.loops.get(index).at as usize, false);
+        let flags = self.changing();
+        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
+        let mut place = Place::first();
+        for local in self.loops.get(index).live.clone() {
+            let value = self.local(local);
+            self.put(value, buffer, &mut place);
+        }
+        for operand in self.stack.clone() {
+            let operand = self.plain(operand);
+            self.put(operand, buffer, &mut place);
+        }
+        for exception in self.caught() {
+            self.put(exception, buffer, &mut place);
+        }
+        let number = self.first_loop + index as u32;
+        let number = self.builder.ins().iconst(types::I64, i64::from(number));
+        let leaving = self.leaving();
+        self.builder.ins().jump(leaving, &arguments(&[number]));
+    }
+
+    /// Where all crossings of the function come together: giving up a frame takes as many bytes as a few values.
+    fn leaving(&mut self) -> Block {
+        if let Some(known) = self.leaving {
+            return known;
+        }
+        let block = self.builder.create_block();
+        self.builder.append_block_param(block, types::I64);
+        self.builder.set_cold_block(block);
+        *self.leaving.insert(block)
+    }
+
+    /// Writes the code that calls the entry of a loop in place of this function: the number of the loop is the block's parameter.
+    pub(super) fn finish_leaving(&mut self) {
+        let Some(block) = self.leaving.take() else { return };
+        self.builder.seal_block(block);
+        self.builder.switch_to_block(block);
+        let number = self.builder.block_params(block)[0];
+        let flags = self.changing();
+        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
+        let entries = self.builder.ins().load(types::I64, flags, self.vmctx, at::ENTRIES);
+        let distance = self.builder.ins().ishl_imm_u(number, 3);
+        let place = self.builder.ins().iadd(entries, distance);
+        let entry = self.builder.ins().load(types::I64, MemFlagsData::trusted(), place, 0);
+        let signature = entry_signature(&self.builder.func.signature);
+        let signature = self.builder.import_signature(signature);
+        self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
+    }
+
+    fn put(&mut self, value: Value, buffer: Value, place: &mut Place) {
+        let to = place.next(self.builder.func.dfg.value_type(value));
+        let flags = self.buffered();
+        self.builder.ins().store(flags, value, buffer, to);
+    }
+
+    fn take(&mut self, ty: Type, buffer: Value, place: &mut Place) -> Value {
+        let from = place.next(ty);
+        let flags = self.buffered();
+        self.builder.ins().load(ty, flags, buffer, from)
+    }
+
+    /// Exceptions that clauses around this place have taken, and may throw again.
+    fn caught(&self) -> Vec<Value> {
+        self.frames.iter().filter_map(|frame| frame.kind.caught()).collect()
+    }
+
+    /// Whether a loop that begins here is outside of the one that this code is the entry of: then this code goes over instead.
+    pub(super) fn leaves_at_loop(&mut self) -> bool {
+        let Some(entered) = self.entered else { return false };
+        let Some(index) = self.place_here() else { return false };
+        if index == entered || self.loops.get(entered).contains(self.offset as u32) {
+            return false;
+        }
+        self.count(Way::Next);
+        self.go_over(index);
+        self.push_dead();
+        self.reachable = false;
+        true
+    }
+
+    /// The header of a loop around the one that this code is the entry of: who branches there goes over.
+    pub(super) fn end_outer_loop(&mut self, start: Block, at: usize, below: Vec<Value>) {
+        let Some(index) = self.loops.find(at) else { return };
+        self.builder.seal_block(start);
+        self.builder.switch_to_block(start);
+        let operands = std::mem::replace(&mut self.stack, below);
+        self.stack.extend_from_slice(self.builder.block_params(start));
+        self.go_over(index);
+        self.stack = operands;
+    }
+
+    /// Goes through what is before the loop that this code is the entry of, and begins with it. Tells whether the loop has an entry.
+    pub(super) fn pass_to_loop(
+        &mut self,
+        validator: &mut FuncValidator<ValidatorResources>,
+        reader: &mut OperatorsReader<'_>,
+        entered: usize,
+        buffer: Value,
+    ) -> Result<bool, CompileError> {
+        let own = self.loops.get(entered);
+        loop {
+            let (operator, offset) = reader.read_with_offset()?;
+            let at = offset as usize;
+            self.arrive(at);
+            if at == own.at as usize {
+                let operands = operands(validator);
+                validator.op(offset, &operator)?;
+                if operands.len() + self.caught().len() > OPERANDS {
+                    return Ok(false);
+                }
+                self.enter_loop(&operator, entered, buffer, operands)?;
+                self.fire_landing(validator);
+                return Ok(true);
+            }
+            let height = validator.operand_stack_height();
+            validator.op(offset, &operator)?;
+            self.pass_by(&operator, own, height)?;
+        }
+    }
+
+    /// Translates an instruction before the loop that this code is the entry of: nothing, but that frames around the loop have to be known.
+    fn pass_by(&mut self, op: &Operator<'_>, entered: &Loop, height: u32) -> Result<(), CompileError> {
+        let encloses = entered.around.binary_search(&(self.offset as u32)).is_ok();
+        match op {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Try { .. }
+            | Operator::TryTable { .. }
+                if !encloses =>
+            {
+                self.passed_frames += 1;
+            }
+            Operator::End | Operator::Delegate { .. } => self.passed_frames -= 1,
+            _ if self.passed_frames > 0 => {}
+            _ if encloses => return self.stand_inside(op, height),
+            Operator::Else | Operator::Catch { .. } | Operator::CatchAll => {
+                self.frames.last_mut().expect("a frame").kind.go_on(self.vmctx);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A frame around the loop that this code is the entry of.
+    fn stand_inside(&mut self, op: &Operator<'_>, height: u32) -> Result<(), CompileError> {
+        let condition = u32::from(matches!(op, Operator::If { .. }));
+        // Placeholders: where the loop begins, all operands are known.
+        self.stack = vec![self.vmctx; (height - condition) as usize];
+        match op {
+            Operator::Block { blockty } => self.begin_block(*blockty),
+            Operator::Loop { blockty } => {
+                let ty = self.block_type(*blockty)?;
+                let start = self.block(ty.params());
+                self.push_frame(Kind::Outer { start, at: self.offset, below: Vec::new() }, &ty);
+                Ok(())
+            }
+            // The side that was not gone cannot be reached any more.
+            Operator::If { blockty } => {
+                let ty = self.block_type(*blockty)?;
+                self.push_frame(Kind::Else, &ty);
+                Ok(())
+            }
+            Operator::Try { blockty } => self.begin_try(*blockty),
+            Operator::TryTable { try_table } => self.begin_try_table(try_table),
+            _ => unreachable!("only frames enclose"),
+        }
+    }
+
+    /// The beginning of an entry of a loop: everything is taken from the buffer.
+    fn enter_loop(&mut self, op: &Operator<'_>, entered: usize, buffer: Value, operands: Vec<Type>) -> Result<(), CompileError> {
+        let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
+        let mut place = Place::first();
+        for local in self.loops.get(entered).live.clone() {
+            let (variable, ty) = self.variable(local);
+            let value = self.take(ty, buffer, &mut place);
+            self.builder.def_var(variable, value);
+        }
+        self.stack = operands.into_iter().map(|ty| self.take(ty, buffer, &mut place)).collect();
+        for frame in 0..self.frames.len() {
+            if self.frames[frame].kind.caught().is_some() {
+                let exception = self.take(types::I64, buffer, &mut place);
+                self.frames[frame].kind.catch_again(exception);
+            }
+            let height = self.frames[frame].height;
+            if let Kind::Outer { below, .. } = &mut self.frames[frame].kind {
+                *below = self.stack[..height].to_vec();
+            }
+        }
+        self.reachable = true;
+        let ty = self.block_type(*blockty)?;
+        let start = self.block(ty.params());
+        self.push_frame(Kind::Loop { start }, &ty);
+        let params = self.pop_many(ty.params().len());
+        self.count_crossing(self.offset, true);
+        self.builder.ins().jump(start, &arguments(&params));
+        self.go_on_in(start);
+        self.switch_point();
+        Ok(())
+    }
+}
+
+/// How all operands on the stack are represented.
+fn operands(validator: &FuncValidator<ValidatorResources>) -> Vec<Type> {
+    let height = validator.operand_stack_height() as usize;
+    let ty = |depth| match validator.get_operand_type(depth).flatten() {
+        Some(wasmparser::ValType::I32) => types::I32,
+        Some(wasmparser::ValType::F32) => types::F32,
+        Some(wasmparser::ValType::F64) => types::F64,
+        Some(wasmparser::ValType::V128) => types::I8X16,
+        // Nothing else can be there: code that is not reached has no place.
+        Some(wasmparser::ValType::I64 | wasmparser::ValType::Ref(_)) | None => types::I64,
+    };
+    (0..height).rev().map(ty).collect()
+}
