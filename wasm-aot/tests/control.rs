@@ -79,7 +79,7 @@ impl Drop for Running<'_> {
 fn monitors_come_and_go_while_the_program_runs() {
     let place = Place::new("control-attach");
     let running = Running::start(&place, &[]);
-    assert!(running.good(&["status"]).contains("counting  off"));
+    assert!(running.good(&["status"]).contains("observing off"));
     assert_eq!(running.good(&["sites"]), "functions 2 sites, off\nloops 1 sites, off\n");
     running.good(&["attach", "icount"]);
     std::thread::sleep(Duration::from_millis(50));
@@ -111,7 +111,7 @@ fn bursts_count_a_part_of_the_time_until_they_are_ended() {
     std::thread::sleep(Duration::from_millis(100));
     assert!(running.calls() > before);
     running.good(&["burst", "none"]);
-    assert!(running.good(&["status"]).contains("counting  on\n"));
+    assert!(running.good(&["status"]).contains("observing on\n"));
 }
 
 #[test]

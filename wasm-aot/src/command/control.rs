@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot::Module;
-use wasm_aot::monitor::{Choice, Report};
+use wasm_aot::monitor::Live;
 use wasm_aot::observer::Switches;
 use wordpatch::os::sockets::{self, Listener};
 
@@ -34,6 +34,7 @@ fn name(pid: u32) -> String {
 pub(crate) struct Control {
     program: PathBuf,
     module: Module,
+    live: Live,
     /// What switches monitors that are modules, by their names.
     switches: Vec<(String, Switches)>,
     begun: Instant,
@@ -42,10 +43,9 @@ pub(crate) struct Control {
 
 #[derive(Debug, Default)]
 struct State {
-    attached: Vec<(Choice, Instant)>,
-    /// Whether counting is switched off although something is attached.
+    /// Whether what is attached rests.
     off: bool,
-    /// How long counting is on, and how long it is off, in turn; and which turn-taking this is, so that the one before ends.
+    /// How long it is on, and how long it is off, in turn; and which turn-taking this is, so that the one before ends.
     burst: Option<(Duration, Duration)>,
     bursts: u64,
 }
@@ -67,7 +67,8 @@ impl Control {
     pub(crate) fn open(program: PathBuf, module: Module, switches: Vec<(String, Switches)>) -> Open {
         let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
         let path = listener.path().to_owned();
-        let control = Arc::new(Self { program, module, switches, begun: Instant::now(), state: Mutex::default() });
+        let live = Live::new(module.clone());
+        let control = Arc::new(Self { program, module, live, switches, begun: Instant::now(), state: Mutex::default() });
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 let _ = control.answer(&stream);
@@ -112,15 +113,15 @@ impl Control {
     fn status(&self) -> String {
         let state = self.state.lock();
         let mut text = format!("program   {}\nrunning   {:.1?}\n", self.program.display(), self.begun.elapsed());
-        let counting = match (self.module.is_counting(), state.burst) {
+        let on = match (self.live.is_on(), state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
             (true, None) => "on",
             (false, None) => "off",
         };
-        let _ = writeln!(text, "counting  {counting}");
-        for (choice, since) in &state.attached {
-            let _ = writeln!(text, "attached  {} for {:.1?}", choice.name(), since.elapsed());
+        let _ = writeln!(text, "observing {on}");
+        for (name, since) in self.live.attached() {
+            let _ = writeln!(text, "attached  {name} for {:.1?}", since.elapsed());
         }
         text
     }
@@ -141,64 +142,45 @@ impl Control {
 
     fn sites(&self) -> String {
         let (all, loops) = (self.module.sites(), self.module.loop_sites());
-        let state = if self.module.is_counting() { "on" } else { "off" };
+        let state = if self.live.is_on() { "on" } else { "off" };
         format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops)
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
-        let choice: Choice = monitor.parse().map_err(|error| format!("{error}"))?;
-        if !choice.is_counted() {
-            let name = choice.name();
-            return Err(format!("{name} observes programs from their beginning: run --monitor {name}"));
-        }
-        let mut state = self.state.lock();
-        state.attached.retain(|(other, _)| other.name() != choice.name());
-        if !state.off && state.burst.is_none() {
-            self.module.attach_counts().map_err(|error| error.to_string())?;
-        }
-        let text = format!("{} is attached: functions count from their next call on\n", choice.name());
-        state.attached.push((choice, Instant::now()));
-        Ok(text)
+        let name = self.live.attach(monitor).map_err(|error| error.to_string())?;
+        let when = "functions with their next call, and loops with their next turn";
+        Ok(format!("{name} is attached: {when}\n"))
     }
 
     fn detach(&self, monitor: &str) -> Result<String, String> {
-        let mut state = self.state.lock();
-        let before = state.attached.len();
-        state.attached.retain(|(choice, _)| monitor != "all" && choice.name() != monitor);
-        if state.attached.len() == before && monitor != "all" {
-            return Err(format!("{monitor} is not attached"));
+        let failed = |error: wasm_aot::Error| error.to_string();
+        match monitor {
+            "all" => self.live.detach_all().map_err(failed)?,
+            _ if self.live.detach(monitor).map_err(failed)? => {}
+            _ => return Err(format!("{monitor} is not attached")),
         }
-        if state.attached.is_empty() {
+        if self.live.attached().is_empty() {
+            let mut state = self.state.lock();
             (state.burst, state.bursts) = (None, state.bursts + 1);
-            self.module.detach_counts();
         }
         Ok(String::new())
     }
 
     fn switch(&self, on: bool) -> Result<String, String> {
-        let mut state = self.state.lock();
-        if state.attached.is_empty() {
+        if self.live.attached().is_empty() {
             return Err("nothing is attached".into());
         }
-        state.off = !on;
-        match on {
-            true => self.module.attach_counts().map_err(|error| error.to_string())?,
-            false => self.module.detach_counts(),
-        }
-        Ok(String::new())
+        self.state.lock().off = !on;
+        self.live.switch(on).map(|()| String::new()).map_err(|error| error.to_string())
     }
 
     fn no_burst(&self) -> Result<String, String> {
         let mut state = self.state.lock();
         (state.burst, state.bursts) = (None, state.bursts + 1);
-        match state.attached.is_empty() || state.off {
-            true => self.module.detach_counts(),
-            false => self.module.attach_counts().map_err(|error| error.to_string())?,
-        }
-        Ok(String::new())
+        self.live.switch(!state.off).map(|()| String::new()).map_err(|error| error.to_string())
     }
 
-    /// Counting goes on and off in turn until somebody says otherwise.
+    /// What is attached observes and rests in turn until somebody says otherwise.
     fn burst(self: &Arc<Self>, on: &str, off: &str) -> Result<String, String> {
         let time = |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}, as 10ms or 1s"));
         let (on, off) = (time(on)?, time(off)?);
@@ -206,7 +188,7 @@ impl Control {
             return Err("both times have to be longer than nothing".into());
         }
         let mut state = self.state.lock();
-        if state.attached.is_empty() {
+        if self.live.attached().is_empty() {
             return Err("nothing is attached".into());
         }
         (state.burst, state.off, state.bursts) = (Some((on, off)), false, state.bursts + 1);
@@ -224,10 +206,8 @@ impl Control {
                 return false;
             }
             if !state.off {
-                match on {
-                    true => drop(self.module.attach_counts()),
-                    false => self.module.detach_counts(),
-                }
+                // What cannot be switched stays as it is until the next turn.
+                let _ = self.live.switch(on);
             }
         }
         std::thread::sleep(time);
@@ -235,23 +215,11 @@ impl Control {
     }
 
     fn report(&self, monitor: Option<&str>, format: &str) -> Result<String, String> {
-        let state = self.state.lock();
-        let wanted = |choice: &Choice| monitor.is_none_or(|monitor| choice.name() == monitor);
-        let chosen: Vec<&(Choice, Instant)> = state.attached.iter().filter(|(choice, _)| wanted(choice)).collect();
-        if chosen.is_empty() {
+        let attached = self.live.attached();
+        if !attached.iter().any(|(name, _)| monitor.is_none_or(|monitor| *name == monitor)) {
             return Err(monitor.map_or("nothing is attached".into(), |monitor| format!("{monitor} is not attached")));
         }
-        let reports: Vec<Report> = chosen
-            .iter()
-            .filter_map(|(choice, since)| {
-                let mut report = choice.report(&self.module)?;
-                report
-                    .notes
-                    .push(format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed()));
-                Some(report)
-            })
-            .collect();
-        super::monitors::Format::of(format).map(|format| format.write(&reports))
+        super::monitors::Format::of(format).map(|format| format.write(&self.live.reports(monitor)))
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Hooking<'a> {
     /// What it has found on the stack, once it has begun: values and types from the top.
     taken: Vec<(Value, ValType)>,
     /// Variables of hooks, by what they call them.
-    variables: HashMap<u64, Variable>,
+    variables: HashMap<(u32, u64), Variable>,
     /// Where exceptions go that leave the function, if that is hooked.
     pub(super) unwinding: Option<Block>,
     /// Where captured values are put for receivers.
@@ -202,7 +202,7 @@ impl<'a> Translator<'a> {
     fn fire_all(&mut self, hooks: &'a [Hook]) {
         for hook in hooks {
             match &hook.action {
-                Action::Count(word) => self.add_to_counter(self.hook_word(*word)),
+                Action::Count(word) => self.add_to_counter(self.hook_word(word.plus(hook.base))),
                 Action::Call(call) => Emitter { translator: self, hook }.receive(call),
                 Action::Inline(sequence) => {
                     if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook }) {
@@ -325,12 +325,12 @@ impl<'a> Emitter<'_, 'a> {
     /// A variable of 64 bits that the activation has for hooks alone, by any number; at first it is zero.
     pub(crate) fn variable(&mut self, number: u64) -> Variable {
         let builder = &mut self.translator.builder;
-        *self.translator.hooking.variables.entry(number).or_insert_with(|| builder.declare_var(types::I64))
+        *self.translator.hooking.variables.entry((self.hook.base, number)).or_insert_with(|| builder.declare_var(types::I64))
     }
 
     /// Where a word is in the vmctx.
     pub(crate) fn word(&self, word: Word) -> i32 {
-        self.translator.hook_word(word)
+        self.translator.hook_word(word.plus(self.hook.base))
     }
 
     /// How words are accessed: nothing of the program's lies there.

@@ -41,6 +41,8 @@ pub(crate) struct Hook {
     pub(crate) offset: u32,
     pub(crate) moment: Moment,
     pub(crate) action: Action,
+    /// How many words come before those of the plan that it was made for: plans may be joined.
+    pub(crate) base: u32,
 }
 
 /// What a hook does.
@@ -212,6 +214,24 @@ impl Plan {
         self.0.as_ref().map_or(0, |parts| parts.words)
     }
 
+    /// Several plans in one, each with the number of words that come before its own. Receivers and words that are restored stay with the plans.
+    pub(crate) fn joined(plans: &[(Self, u32)]) -> Self {
+        let mut all = Parts::default();
+        for (plan, base) in plans {
+            let Some(parts) = &plan.0 else { continue };
+            all.hooks.extend(parts.hooks.iter().map(|hook| Hook { base: *base, ..hook.clone() }));
+            all.words = all.words.max(base + parts.words);
+        }
+        // Stable: hooks of the plan that comes first fire first.
+        all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
+        Self((!all.hooks.is_empty()).then(|| Arc::new(all)))
+    }
+
+    /// Whether something stands in a function.
+    pub(crate) fn concerns(&self, function: u32) -> bool {
+        !self.of(function).is_empty()
+    }
+
     /// Words that become again what they were when machine code was entered, if it is left by a trap or a failure.
     pub(crate) fn restored(&self) -> &[Word] {
         self.0.as_ref().map_or(&[], |parts| &parts.restored)
@@ -255,7 +275,7 @@ impl Draft {
 
     /// Puts a hook at an instruction, behind those that are there.
     pub(crate) fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) {
-        self.0.hooks.push(Hook { function, offset, moment, action });
+        self.0.hooks.push(Hook { function, offset, moment, action, base: 0 });
     }
 
     /// Puts a hook at a moment of a function that stands at no instruction.

@@ -37,11 +37,12 @@ pub(crate) struct Recompilation<'a> {
     layout: Layout,
     target: &'a Target,
     plan: Plan,
+    first_word: u32,
 }
 
 impl<'a> Recompilation<'a> {
-    /// Reads a module that was compiled before.
-    pub(crate) fn new(bytes: &'a [u8], target: &'a Target, plan: &Plan) -> Result<Self, CompileError> {
+    /// Reads a module that was compiled before. Words of the plan begin with that one, behind all counters.
+    pub(crate) fn new(bytes: &'a [u8], target: &'a Target, plan: &Plan, first_word: u32) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let (counting, switching) = room::with_threads(|| {
             let counting = if target.options.counts { Counting::of(&bodies, false)? } else { Counting::default() };
@@ -49,8 +50,8 @@ impl<'a> Recompilation<'a> {
             let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
             Ok::<_, CompileError>((counting, switching))
         })?;
-        let layout = Layout::new(&info, counting.len() + plan.words());
-        Ok(Self { info, bodies, counting, switching, layout, target, plan: plan.clone() })
+        let layout = Layout::new(&info, first_word + plan.words());
+        Ok(Self { info, bodies, counting, switching, layout, target, plan: plan.clone(), first_word })
     }
 
     /// How many counters its code has.
@@ -83,8 +84,8 @@ impl<'a> Recompilation<'a> {
     }
 
     fn part(&self, compiler: &mut Compiler, part: Wanted) -> Result<Option<Compiled>, CompileError> {
-        let first_word = self.counting.len();
-        let observed = Observed { counting: &self.counting, switching: &self.switching, plan: &self.plan, first_word };
+        let observed =
+            Observed { counting: &self.counting, switching: &self.switching, plan: &self.plan, first_word: self.first_word };
         let body = self.bodies[part.function].again();
         compiler.code(&self.info, &self.layout, observed, self.target, body, part.entered.map(|(index, _)| index))
     }

@@ -79,6 +79,11 @@ impl Observer for LoopTraces {
         let _ = self.functions.set(functions);
     }
 
+    /// The path of an iteration is known only to who has seen all of it.
+    fn may_come_late(&self) -> bool {
+        false
+    }
+
     fn report(&self, module: &Module) -> Report {
         let mut report = Report::new("loop-traces", &["count", "function", "pc", "path", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);

@@ -68,7 +68,10 @@ impl Meter {
     pub(super) fn close(self, at: &mut Emitter<'_, '_>) {
         let variable = self.before(at);
         let before = at.builder().use_var(variable);
-        self.switch(at, before);
+        // An activation that has come here from another version of the code has opened nothing.
+        let present = self.current(at);
+        let to = at.builder().ins().select(before, before, present);
+        self.switch(at, to);
     }
 
     /// Where the activation remembers what was charged before. What is opened at an instruction is closed there, and what is opened at none by the function.

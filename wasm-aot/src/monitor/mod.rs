@@ -12,6 +12,7 @@ mod flame;
 mod functions;
 mod latency;
 mod listing;
+mod live;
 mod loop_traces;
 mod memory;
 mod meter;
@@ -25,6 +26,7 @@ mod trace;
 mod tree;
 mod watch;
 
+pub use live::{Live, LiveError};
 pub use options::{Choice, Choices, MonitorError};
 pub use report::{Cell, Report};
 pub use watch::Watch;

@@ -14,6 +14,11 @@ pub(super) trait Observer: Debug + Send + Sync {
     /// Puts its hooks.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
 
+    /// Whether it understands activations that have come into its hooks in their middle, or go on without them.
+    fn may_come_late(&self) -> bool {
+        true
+    }
+
     /// What there is to say of what the module's instances have done so far.
     fn report(&self, module: &Module) -> Report;
 }

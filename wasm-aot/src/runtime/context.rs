@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, Place, Protection};
 
+/// How many bytes of each instance are for plans that are attached while it runs.
+pub(super) const WORDS: usize = 8 << 20;
+
 /// A vmctx, full of zeroes at first.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -68,14 +71,17 @@ impl ModuleInner {
         self.options.sites != Sites::None && !self.options.counts && self.options.reservations
     }
 
-    /// How many bytes counters of a version may need that is made while the program runs: no more edges are counted than there are functions and bytes of code.
-    pub(super) fn room_for_counters(&self) -> usize {
+    /// How many counters there may be in versions that are made while the program runs: no more edges are counted than there are functions and bytes of code.
+    pub(super) fn most_counters(&self) -> usize {
         match (self.info.bodies.first(), self.info.bodies.last()) {
-            (Some(first), Some(last)) if self.has_room_for_counters() => {
-                8 * (self.info.bodies.len() + (last.end - first.start) as usize)
-            }
+            (Some(first), Some(last)) => self.info.bodies.len() + (last.end - first.start) as usize,
             _ => 0,
         }
+    }
+
+    /// How many bytes such versions may need: counters, and words of plans behind them.
+    pub(super) fn room_for_counters(&self) -> usize {
+        if self.has_room_for_counters() { 8 * self.most_counters() + WORDS } else { 0 }
     }
 }
 
@@ -106,6 +112,11 @@ impl Counters {
         known.live.retain(|base| *base != context.base.get());
         add(&mut known.ended, context.base.get(), layout, words.counters);
         known.targets.add_words(context.base.get(), layout, words);
+    }
+
+    /// Visits the vmctx of each instance that lives.
+    pub(super) fn each(&self, visit: impl FnMut(usize)) {
+        self.0.lock().live.iter().copied().for_each(visit);
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -40,11 +40,13 @@ impl InstanceData {
     /// Tells receivers that it begins.
     pub(super) fn begin_hooks(&self) {
         self.module.code.plan().receivers().iter().for_each(|receiver| receiver.begin(self.room()));
+        self.module.parts.read().iter().for_each(|part| part.begin(&self.module, self.base()));
     }
 
     /// Tells receivers that it ends.
     pub(super) fn end_hooks(&self) {
         self.module.code.plan().receivers().iter().for_each(|receiver| receiver.end(self.room()));
+        self.module.parts.read().iter().for_each(|part| part.end(&self.module, self.base()));
     }
 }
 
@@ -96,13 +98,18 @@ impl Room {
 impl StoreCore {
     /// The words that become again what they are now, if machine code that is entered now is left early.
     pub(super) fn keep_words(&self) -> Vec<Kept<'_>> {
-        if !self.restores {
+        if !self.restores && !super::version::parts_restore() {
             return Vec::new();
         }
         let of = |instance: &InstanceData| {
             let room = instance.room();
             let words = instance.module.code.plan().restored().iter().map(move |word| room.word(*word));
-            words.map(|word| (word, word.load(Relaxed))).collect::<Vec<_>>()
+            let mut words: Vec<&AtomicU64> = words.collect();
+            for part in &*instance.module.parts.read() {
+                let room = part.room(&instance.module, instance.base());
+                words.extend(part.restored().iter().map(|word| room.word(*word)));
+            }
+            words.into_iter().map(|word| (word, word.load(Relaxed))).collect::<Vec<_>>()
         };
         self.instances.iter().flat_map(|instance| of(instance)).collect()
     }

@@ -4,7 +4,7 @@ use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
 use super::pieces::Pieces;
-use super::version::Versions;
+use super::version::{Part, Versions};
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
 use crate::engine::Engine;
@@ -13,7 +13,7 @@ use crate::module::{ModuleInfo, Space};
 use crate::registry::{self, TypeId};
 use crate::types::{ExternType, FuncType, GlobalType, TableType};
 use crate::vm::Layout;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -48,6 +48,8 @@ pub(crate) struct ModuleInner {
     /// Versions of its code, the pieces that they are made of, and where each loop is entered in the one that is current.
     pub(crate) versions: Mutex<Versions>,
     pub(crate) pieces: Pieces,
+    /// Plans that were attached while instances ran.
+    pub(crate) parts: RwLock<Vec<Part>>,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
@@ -126,6 +128,7 @@ impl Module {
                 counting: OnceLock::new(),
                 versions: Mutex::default(),
                 pieces: Pieces::default(),
+                parts: RwLock::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),

@@ -22,12 +22,15 @@
 #![allow(unsafe_code)]
 
 use super::code::Code;
+use super::context::WORDS;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
 use super::targets::Words;
-use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Recompilation, Sites, Target, Wanted};
+use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Recompilation, Room, Sites, Target, Wanted, Word};
 use crate::error::Error;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 use wordpatch::{Barrier, CodeMemory};
 
 /// How many bytes of Wasm are compiled at a time: little at first, so that something is current soon.
@@ -48,17 +51,52 @@ struct Side {
 /// A byte that is switched: where it can be written, what it is while it is off, and while it is on.
 type Place = (usize, [u8; 2]);
 
+/// What a version observes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Observed {
+    counts: bool,
+    /// Attached plans, by their numbers, in the order in which their hooks fire.
+    parts: Vec<usize>,
+}
+
+/// A version, as far as it is compiled: functions that are nothing special in it are not there.
+#[derive(Debug)]
+struct Version {
+    observed: Observed,
+    sides: Vec<Option<Side>>,
+    is_complete: bool,
+}
+
 /// The versions of a module that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     /// What the module was made with, by function; filled when somebody attaches for the first time.
     plain: Vec<Side>,
-    /// Whether it has entries for all loops.
-    plain_is_entered: bool,
-    /// What counts, as far as it is compiled.
-    counting: Vec<Option<Side>>,
+    /// The functions of it whose loops have entries.
+    entered: Vec<bool>,
+    others: Vec<Version>,
+    /// The version that each function is switched to: 0 is the plain one, others follow.
+    current: Vec<usize>,
+    observed: Observed,
     stubs: Option<Stubs>,
-    is_counting: bool,
+    /// How many words of instances are given out to plans.
+    words: u32,
+}
+
+/// A plan that was attached once: where its words are in instances, and which of them its receivers were told of.
+#[derive(Debug)]
+pub(crate) struct Part {
+    plan: Plan,
+    base: u32,
+    told: Mutex<HashSet<usize>>,
+}
+
+/// Whether any plan that was attached restores words.
+static RESTORES: AtomicBool = AtomicBool::new(false);
+
+/// Whether words of plans that were attached are kept while machine code runs.
+pub(super) fn parts_restore() -> bool {
+    RESTORES.load(Relaxed)
 }
 
 /// For each function a jump to wherever its slot says.
@@ -106,19 +144,31 @@ fn store_all(places: &[Place], on: bool) {
 }
 
 impl Versions {
+    /// A function in a version; in the plain one if that has nothing of its own.
+    fn side(&self, version: usize, function: usize) -> &Side {
+        let other = version.checked_sub(1).and_then(|other| self.others[other].sides[function].as_ref());
+        other.unwrap_or(&self.plain[function])
+    }
+
     /// Has calls and loops of a function lead to one version.
-    fn switch(&self, module: &ModuleInner, function: usize, counting: bool) {
-        let (Some(stubs), plain) = (&self.stubs, &self.plain[function]) else { return };
-        let Some(counted) = self.counting.get(function).and_then(Option::as_ref) else { return };
-        let (from, to) = if counting { (plain, counted) } else { (counted, plain) };
-        store_all(&to.places, false);
-        stubs.set(function, to.start);
-        for (number, address) in &to.entries {
-            module.entries[*number as usize].store(*address, Release);
+    fn switch(&mut self, module: &ModuleInner, function: usize, version: usize) {
+        let Some(stubs) = &self.stubs else { return };
+        let (from, to) = (self.side(self.current[function], function), self.side(version, function));
+        if !std::ptr::eq(from, to) {
+            store_all(&to.places, false);
+            stubs.set(function, to.start);
+            for (number, address) in &to.entries {
+                module.entries[*number as usize].store(*address, Release);
+            }
+            // Without entries loops are not left: they would lead to themselves. The first place is the function's beginning.
+            let complete = to.entries.len() >= from.entries.len();
+            store_all(if complete { &from.places } else { &from.places[..1] }, true);
         }
-        // Without entries loops are not left: they would lead to themselves. The first place is the function's beginning.
-        let complete = to.entries.len() >= from.entries.len();
-        store_all(if complete { &from.places } else { &from.places[..1] }, true);
+        self.current[function] = version;
+    }
+
+    fn switch_all(&mut self, module: &ModuleInner, version: usize) {
+        (0..self.plain.len()).for_each(|function| self.switch(module, function, version));
     }
 }
 
@@ -130,32 +180,52 @@ impl Module {
     /// # Errors
     /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there is no memory for code near its code.
     pub fn attach_counts(&self) -> Result<(), Error> {
-        let module = &self.inner;
-        if module.options.counts {
+        if self.inner.options.counts {
             return Ok(());
         }
-        let mut versions = module.versions.lock();
-        if versions.is_counting {
-            return Ok(());
-        }
-        module.prepare(&mut versions)?;
-        versions.is_counting = true;
-        if versions.counting.is_empty() {
-            let made = module.make(&mut versions, true);
-            if made.is_err() {
-                // What is current of it leads back.
-                (0..versions.counting.len()).for_each(|function| versions.switch(module, function, false));
-                versions.is_counting = false;
-            }
-            return made;
-        }
-        (0..versions.plain.len()).for_each(|function| versions.switch(module, function, true));
-        Ok(())
+        let mut versions = self.inner.versions.lock();
+        let observed = Observed { counts: true, ..versions.observed.clone() };
+        self.inner.observe(&mut versions, observed)
     }
 
     /// Whether what is executed is counted at the moment.
     pub fn is_counting(&self) -> bool {
-        self.inner.options.counts || self.inner.versions.lock().is_counting
+        self.inner.options.counts || self.inner.versions.lock().observed.counts
+    }
+
+    /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are never taken back.
+    pub(crate) fn add_part(&self, plan: Plan) -> Result<usize, Error> {
+        let module = &self.inner;
+        let mut versions = module.versions.lock();
+        module.prepare(&mut versions)?;
+        let base = versions.words;
+        if 8 * (base + plan.words()) as usize > WORDS {
+            return Err(Error::Attach("instances have no room for what the monitors keep".into()));
+        }
+        versions.words += plan.words();
+        if !plan.restored().is_empty() {
+            RESTORES.store(true, Relaxed);
+        }
+        let part = Part { plan, base, told: Mutex::default() };
+        // An instance that begins meanwhile is found here, or finds the part; or both, and is told of once.
+        let mut parts = module.parts.write();
+        module.counted.each(|vmctx| part.begin(module, vmctx));
+        parts.push(part);
+        Ok(parts.len() - 1)
+    }
+
+    /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.
+    pub(crate) fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
+        let counts = counts && !self.inner.options.counts;
+        self.inner.observe(&mut self.inner.versions.lock(), Observed { counts, parts: parts.to_vec() })
+    }
+
+    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
+    pub fn detach_counts(&self) {
+        let mut versions = self.inner.versions.lock();
+        let observed = Observed { counts: false, ..versions.observed.clone() };
+        // What cannot be compiled any more goes on as it is.
+        let _ = self.inner.observe(&mut versions, observed);
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -171,21 +241,6 @@ impl Module {
         self.inner.code.tables.crossings.iter().filter(|crossing| crossing.values() == [OFF, ON]).count()
     }
 
-    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
-    pub fn detach_counts(&self) {
-        let module = &self.inner;
-        let mut versions = module.versions.lock();
-        if !std::mem::replace(&mut versions.is_counting, false) {
-            return;
-        }
-        // Without entries there is no way back into loops; calls lead back in any case.
-        if !versions.plain_is_entered {
-            let _ = module.make(&mut versions, false);
-            versions.plain_is_entered = true;
-        }
-        (0..versions.plain.len()).for_each(|function| versions.switch(module, function, false));
-    }
-
     /// How often everything was executed by the module's instances while it was counted: always, if the engine's code counts
     /// ([`Config::counts`](crate::Config::counts)); otherwise while counts were [attached](Self::attach_counts). None if they never were. While
     /// instances run, what is on its way may be missing.
@@ -197,6 +252,34 @@ impl Module {
         }
         let sums = module.counted.sums(&module.layout, words.counters);
         Some(Counts::new(module, &sums, module.counted.targets(module)))
+    }
+}
+
+impl Part {
+    /// Its words in an instance.
+    pub(super) fn room(&self, module: &ModuleInner, vmctx: usize) -> Room {
+        // Behind all counters that there may be.
+        let first = module.layout.counter(module.most_counters() as u32 + self.base);
+        Room { vmctx, words: vmctx + first as usize }
+    }
+
+    /// Words that become again what they were when machine code was entered.
+    pub(super) fn restored(&self) -> &[Word] {
+        self.plan.restored()
+    }
+
+    /// Tells its receivers of an instance.
+    pub(super) fn begin(&self, module: &ModuleInner, vmctx: usize) {
+        if !self.told.lock().insert(vmctx) {
+            return;
+        }
+        self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.room(module, vmctx)));
+    }
+
+    /// Tells its receivers that an instance ends.
+    pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
+        self.told.lock().remove(&vmctx);
+        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.room(module, vmctx)));
     }
 }
 
@@ -246,55 +329,135 @@ impl ModuleInner {
         (0..functions).for_each(|function| stubs.set(function, versions.plain[function].start));
         Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
         versions.stubs = Some(stubs);
+        (versions.current, versions.entered) = (vec![0; functions], vec![false; functions]);
         Ok(())
     }
 
-    /// Compiles the version that counts, or the entries of loops of the one that does not, piece by piece; what is compiled is current at once.
-    fn make(&self, versions: &mut Versions, counting: bool) -> Result<(), Error> {
-        let target = Target::native(Options { counts: counting, targets: false, ..self.options })?;
-        let recompilation = Recompilation::new(&self.bytes, &target, &Plan::default())?;
-        if counting {
-            if 8 * recompilation.counters() as usize > self.room_for_counters() {
-                return Err(Error::Attach("instances have no room for so many counters".into()));
+    /// Makes what is to be observed current.
+    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
+        if versions.observed == observed {
+            return Ok(());
+        }
+        self.prepare(versions)?;
+        let version = match observed == Observed::default() {
+            true => 0,
+            false => match versions.others.iter().position(|other| other.observed == observed && other.is_complete) {
+                Some(known) => known + 1,
+                None => self.make(versions, &observed)?,
+            },
+        };
+        self.enter_plain(versions, version)?;
+        versions.switch_all(self, version);
+        versions.observed = observed;
+        Ok(())
+    }
+
+    /// Compiles a version; what is compiled is current at once.
+    fn make(&self, versions: &mut Versions, observed: &Observed) -> Result<usize, Error> {
+        versions.others.retain(|other| other.is_complete);
+        let sides = (0..versions.plain.len()).map(|_| None).collect();
+        versions.others.push(Version { observed: observed.clone(), sides, is_complete: false });
+        let version = versions.others.len();
+        let before = versions.current.clone();
+        let plan = {
+            let parts = self.parts.read();
+            Plan::joined(&observed.parts.iter().map(|part| (parts[*part].plan.clone(), parts[*part].base)).collect::<Vec<_>>())
+        };
+        let concerns = |function: usize| observed.counts || plan.concerns(self.info.imported.functions + function as u32);
+        let wanted: Vec<usize> = (0..versions.plain.len()).filter(|function| concerns(*function)).collect();
+        let made = self.compile(versions, observed.counts, &plan, &wanted, version);
+        match made {
+            Ok(()) => versions.others[version - 1].is_complete = true,
+            Err(error) => {
+                // What is current of it leads back to what was.
+                before.iter().enumerate().for_each(|(function, before)| versions.switch(self, function, *before));
+                return Err(error);
             }
+        }
+        Ok(version)
+    }
+
+    /// Before functions become plain again, their loops have to have entries.
+    fn enter_plain(&self, versions: &mut Versions, version: usize) -> Result<(), Error> {
+        let leads_back = |function: &usize| {
+            let is_left =
+                !std::ptr::eq(versions.side(versions.current[*function], *function), &raw const versions.plain[*function]);
+            is_left && std::ptr::eq(versions.side(version, *function), &raw const versions.plain[*function])
+        };
+        let wanted: Vec<usize> =
+            (0..versions.plain.len()).filter(|function| !versions.entered[*function]).filter(leads_back).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        self.compile(versions, false, &Plan::default(), &wanted, 0)
+    }
+
+    /// Compiles functions for a version, or entries of their loops for the plain one, piece by piece.
+    fn compile(
+        &self,
+        versions: &mut Versions,
+        counts: bool,
+        plan: &Plan,
+        functions: &[usize],
+        version: usize,
+    ) -> Result<(), Error> {
+        let target = Target::native(Options { counts, targets: false, ..self.options })?;
+        let recompilation = Recompilation::new(&self.bytes, &target, plan, self.most_counters() as u32)?;
+        if recompilation.counters() as usize > self.most_counters() {
+            return Err(Error::Attach("instances have no room for so many counters".into()));
+        }
+        if counts {
             self.counting.get_or_init(|| recompilation.counters());
-            versions.counting.resize_with(self.info.bodies.len(), || None);
         }
-        let (mut next, mut size) = (0, FIRST);
-        while next < self.info.bodies.len() {
-            let end = self.reach(next, size);
-            size = LARGEST.min(size * 4);
-            let wanted: Vec<Wanted> = (next..end).flat_map(|function| recompilation.parts(function, counting)).collect();
-            next = end;
-            if wanted.is_empty() {
-                continue;
-            }
-            let Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
-            let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
-            let owners = parts.iter().map(|part| part.function as u32).collect();
-            let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counting);
-            let stubs = versions.stubs.as_ref().expect("prepared before");
-            let made = sides(&piece.code, stubs, &parts)?;
-            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        let (mut rest, mut size) = (functions, FIRST);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.reach(rest, size));
+            (rest, size) = (later, LARGEST.min(size * 4));
+            let wanted: Vec<Wanted> = now.iter().flat_map(|function| recompilation.parts(*function, version > 0)).collect();
+            let made = if wanted.is_empty() { Vec::new() } else { self.piece(versions, &recompilation, &wanted, counts)? };
             for (function, side) in made {
-                match counting {
-                    true => versions.counting[function] = Some(side),
-                    false => {
-                        versions.plain[function].places.extend(side.places);
-                        versions.plain[function].entries.extend(side.entries);
-                    }
+                if version > 0 {
+                    versions.others[version - 1].sides[function] = Some(side);
+                    versions.switch(self, function, version);
+                } else {
+                    versions.plain[function].places.extend(side.places);
+                    versions.plain[function].entries.extend(side.entries);
                 }
-                versions.switch(self, function, counting);
+            }
+            if version == 0 {
+                now.iter().for_each(|function| versions.entered[*function] = true);
             }
         }
         Ok(())
     }
 
-    /// The functions from `next` on whose bodies have so many bytes together; one at least.
-    fn reach(&self, next: usize, bytes: usize) -> usize {
-        let from = self.info.bodies[next].start as usize;
-        let more = self.info.bodies[next..].partition_point(|body| body.end as usize - from <= bytes);
-        next + more.max(1)
+    /// Compiles one piece, ready to be switched to.
+    fn piece(
+        &self,
+        versions: &Versions,
+        recompilation: &Recompilation<'_>,
+        wanted: &[Wanted],
+        counts: bool,
+    ) -> Result<Vec<(usize, Side)>, Error> {
+        let Piece { text, parts, elsewhere } = recompilation.piece(wanted)?;
+        let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
+        let owners = parts.iter().map(|part| part.function as u32).collect();
+        let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts);
+        let stubs = versions.stubs.as_ref().expect("prepared before");
+        let made = sides(&piece.code, stubs, &parts)?;
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        Ok(made)
+    }
+
+    /// How many of the functions have so many bytes of Wasm together; one at least.
+    fn reach(&self, functions: &[usize], bytes: usize) -> usize {
+        let mut sum = 0;
+        let within = functions.iter().take_while(|function| {
+            let body = &self.info.bodies[**function];
+            sum += (body.end - body.start) as usize;
+            sum <= bytes
+        });
+        within.count().max(1)
     }
 
     /// Where code of this module is that other code calls.

@@ -1,0 +1,163 @@
+//! Monitors that come and go while the program runs.
+
+use super::observer::Observer;
+use super::outline::Outline;
+use super::{Choice, MonitorError, Report, Source};
+use crate::compile::Draft;
+use crate::error::Error;
+use crate::runtime::Module;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Monitors that are attached to a module whose instances may be running, in the order in which they came.
+///
+/// What was attached once, with the same options, goes on with what it knows when it is attached again.
+#[derive(Debug)]
+pub struct Live {
+    module: Module,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: Vec<Known>,
+    /// Those that are attached, by their places among the known ones, and since when.
+    attached: Vec<(usize, Instant)>,
+    is_off: bool,
+}
+
+/// A monitor that was attached once.
+#[derive(Debug)]
+struct Known {
+    text: String,
+    choice: Choice,
+    /// What it is, and the number of its plan.
+    hooks: Option<(Arc<dyn Observer>, usize)>,
+}
+
+/// Why a monitor is not attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LiveError {
+    /// There is no such monitor, or it has no such option.
+    #[error(transparent)]
+    Monitor(#[from] MonitorError),
+    /// It has to see programs from their beginning.
+    #[error("{0} observes programs from their beginning: run --monitor {0}")]
+    FromTheBeginning(&'static str),
+    /// The code cannot be changed.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+impl Live {
+    /// Nothing is attached at first.
+    pub fn new(module: Module) -> Self {
+        Self { module, state: Mutex::default() }
+    }
+
+    /// Attaches a monitor, in place of one with the same name; gives its name.
+    pub fn attach(&self, text: &str) -> Result<&'static str, LiveError> {
+        let mut state = self.state.lock();
+        let place = match state.known.iter().position(|known| known.text == text) {
+            Some(place) => place,
+            None => {
+                state.known.push(self.begin(text)?);
+                state.known.len() - 1
+            }
+        };
+        let name = state.known[place].choice.name();
+        let before = state.attached.clone();
+        let State { known, attached, .. } = &mut *state;
+        attached.retain(|(other, _)| known[*other].choice.name() != name);
+        attached.push((place, Instant::now()));
+        if let Err(error) = self.apply(&state) {
+            state.attached = before;
+            return Err(error.into());
+        }
+        Ok(name)
+    }
+
+    fn begin(&self, text: &str) -> Result<Known, LiveError> {
+        let choice: Choice = text.parse()?;
+        let hooks = match choice.kind.source {
+            Source::Counts { .. } => None,
+            Source::Hooks(begin) => {
+                let observer = begin(&choice)?;
+                if !observer.may_come_late() {
+                    return Err(LiveError::FromTheBeginning(choice.name()));
+                }
+                let mut draft = Draft::default();
+                let module = &self.module.inner;
+                let plan = |outline: &Outline<'_>| Arc::clone(&observer).plan(outline, &mut draft);
+                Outline::with(&module.bytes, module.options.features, plan).map_err(Error::from)?;
+                let part = self.module.add_part(draft.finish())?;
+                Some((observer, part))
+            }
+        };
+        Ok(Known { text: text.to_owned(), choice, hooks })
+    }
+
+    /// Detaches a monitor; tells whether it was attached. What it knows stays.
+    pub fn detach(&self, name: &str) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        let before = state.attached.len();
+        let State { known, attached, .. } = &mut *state;
+        attached.retain(|(place, _)| known[*place].choice.name() != name);
+        let was = attached.len() < before;
+        self.apply(&state).map(|()| was)
+    }
+
+    /// Detaches all of them.
+    pub fn detach_all(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        state.attached.clear();
+        self.apply(&state)
+    }
+
+    /// Has what is attached observe, or rest.
+    pub fn switch(&self, on: bool) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        state.is_off = !on;
+        self.apply(&state)
+    }
+
+    /// Has the module's code be as what is attached wants it.
+    fn apply(&self, state: &State) -> Result<(), Error> {
+        let active = || state.attached.iter().map(|(place, _)| &state.known[*place]).filter(|_| !state.is_off);
+        let parts: Vec<usize> = active().filter_map(|known| known.hooks.as_ref().map(|(_, part)| *part)).collect();
+        let counts = active().any(|known| known.hooks.is_none());
+        self.module.observe(counts, &parts)
+    }
+
+    /// Whether something observes at the moment.
+    pub fn is_on(&self) -> bool {
+        let state = self.state.lock();
+        !state.is_off && !state.attached.is_empty()
+    }
+
+    /// The names of what is attached, and since when.
+    pub fn attached(&self) -> Vec<(&'static str, Instant)> {
+        let state = self.state.lock();
+        state.attached.iter().map(|(place, since)| (state.known[*place].choice.name(), *since)).collect()
+    }
+
+    /// What there is to say: all that is attached, or the one of that name.
+    pub fn reports(&self, name: Option<&str>) -> Vec<Report> {
+        let state = self.state.lock();
+        let wanted = state.attached.iter().map(|(place, since)| (&state.known[*place], since));
+        let wanted = wanted.filter(|(known, _)| name.is_none_or(|name| known.choice.name() == name));
+        wanted
+            .filter_map(|(known, since)| {
+                let mut report = match &known.hooks {
+                    Some((observer, _)) => Report { shown: known.choice.top(), ..observer.report(&self.module) },
+                    None => known.choice.report(&self.module)?,
+                };
+                let note = format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed());
+                report.notes.push(note);
+                Some(report)
+            })
+            .collect()
+    }
+}

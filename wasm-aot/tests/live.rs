@@ -1,0 +1,151 @@
+//! Monitors that come and go, in any company, while the program runs.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use wasm_aot::monitor::{Live, LiveError};
+use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
+
+/// Loops, calls, accesses and tail calls; `tick` is called with every turn.
+const PROGRAM: &str = r#"(module (import "host" "tick" (func $tick)) (memory 2)
+    (func $leaf (param i32) (result i32)
+        (i32.store (i32.shl (local.get 0) (i32.const 2)) (local.get 0))
+        (i32.add (i32.load offset=65536 (local.get 0)) (i32.const 1)))
+    (func $middle (param i32) (result i32) (return_call $leaf (i32.add (local.get 0) (i32.const 1))))
+    (func (export "f") (param $n i32) (result i32) (local $i i32) (local $s i32)
+        (loop $again
+            (call $tick)
+            (local.set $s (i32.add (local.get $s) (call $leaf (local.get $i))))
+            (local.set $s (i32.xor (local.get $s) (call $middle (local.get $i))))
+            (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+        (local.get $s)))"#;
+
+fn instance(tick: impl Fn(&Module) + Send + Sync + 'static) -> (Store<()>, Module, Instance) {
+    let engine = Engine::new(&Config::new()).expect("an engine");
+    let module = Module::new(&engine, PROGRAM).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let mut linker = Linker::new(&engine);
+    let own = module.clone();
+    linker.func_wrap("host", "tick", move || tick(&own)).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    (store, module, instance)
+}
+
+fn call(store: &mut Store<()>, instance: Instance, n: i32) -> i32 {
+    let results = instance.get_func(&mut *store, "f").expect("exported").call(&mut *store, &[Val::I32(n)]).expect("no trap");
+    match results[..] {
+        [Val::I32(result)] => result,
+        _ => panic!("{results:?}"),
+    }
+}
+
+/// The monitors that understand programs that have begun.
+const MONITORS: [&str; 12] = [
+    "memory",
+    "functions",
+    "profile",
+    "latency",
+    "const",
+    "alloc",
+    "hotness",
+    "branches",
+    "calls",
+    "coverage",
+    "icount",
+    "profile,depth=2",
+];
+
+#[test]
+fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
+    let (mut store, _, quiet) = instance(|_| {});
+    let expected = call(&mut store, quiet, 300);
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    static LIVE: std::sync::OnceLock<Live> = std::sync::OnceLock::new();
+    let (mut store, module, instance) = instance(|module| {
+        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        let turn = TURN.fetch_add(1, Relaxed) as usize;
+        let monitor = MONITORS[turn / 2 % MONITORS.len()];
+        match turn % 3 {
+            0 => assert!(monitor.starts_with(live.attach(monitor).expect("attached"))),
+            1 => live.switch(turn.is_multiple_of(2)).expect("switched"),
+            _ => {
+                live.detach(MONITORS[turn * 7 % MONITORS.len()]).expect("detached");
+            }
+        }
+    });
+    for _ in 0..3 {
+        assert_eq!(call(&mut store, instance, 300), expected);
+    }
+    let live = LIVE.get().expect("made by the first turn");
+    live.switch(true).expect("switched");
+    for monitor in MONITORS {
+        live.attach(monitor).expect("attached");
+        assert_eq!(live.reports(None).len(), live.attached().len());
+    }
+    assert_eq!(call(&mut store, instance, 300), expected);
+    live.detach_all().expect("detached");
+    assert!(!live.is_on() && !module.is_counting());
+}
+
+#[test]
+fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    static LIVE: std::sync::OnceLock<Live> = std::sync::OnceLock::new();
+    let (mut store, _, instance) = instance(|module| {
+        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        match TURN.fetch_add(1, Relaxed) {
+            10 => {
+                for monitor in ["memory", "icount"] {
+                    assert_eq!(live.attach(monitor).expect("attached"), monitor);
+                }
+            }
+            60 => assert!(live.detach("memory").expect("detached")),
+            _ => {}
+        }
+    });
+    call(&mut store, instance, 100);
+    let live = LIVE.get().expect("made by the first turn");
+    live.attach("memory").expect("known");
+    let memory = live.reports(Some("memory")).remove(0).csv();
+    // From turn 11 on calls go over; in each turn both functions store once and load once. Turn 60 is over for calls when it begins.
+    let numbers: Vec<u64> =
+        memory.lines().skip(1).flat_map(|line| line.split(',').filter_map(|cell| cell.parse().ok())).collect();
+    assert!(numbers.contains(&100), "50 turns with two stores each: {memory}");
+}
+
+#[test]
+fn monitors_that_come_and_go_in_another_thread_change_nothing() {
+    let (mut store, module, instance) = instance(|_| {});
+    let expected = call(&mut store, instance, 100);
+    let live = Live::new(module);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let switcher = scope.spawn(|| {
+            let mut turn = 0;
+            while !stop.load(Relaxed) {
+                live.attach(MONITORS[turn * 5 % 4]).expect("attached");
+                live.detach(MONITORS[turn * 3 % 4]).expect("detached");
+                turn += 1;
+            }
+            turn
+        });
+        for _ in 0..2_000 {
+            assert_eq!(call(&mut store, instance, 100), expected);
+        }
+        stop.store(true, Relaxed);
+        assert!(switcher.join().expect("no panic") > 4);
+    });
+}
+
+#[test]
+fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
+    let (mut store, module, instance) = instance(|_| {});
+    let live = Live::new(module);
+    live.attach("icount").expect("attached");
+    assert!(matches!(live.attach("hotnes"), Err(LiveError::Monitor(_))));
+    assert!(matches!(live.attach("memory,colour=red"), Err(LiveError::Monitor(_))));
+    assert!(matches!(live.attach("loop-traces"), Err(LiveError::FromTheBeginning("loop-traces"))));
+    assert!(!live.detach("hotness").expect("nothing to do"));
+    call(&mut store, instance, 3);
+    let reports = live.reports(None);
+    assert_eq!(reports.iter().map(|report| report.monitor).collect::<Vec<_>>(), ["icount"]);
+    assert!(reports[0].csv().lines().count() > 1);
+}
