@@ -9,7 +9,7 @@ use super::trace::shown;
 use super::{Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
-use crate::runtime::Module;
+use crate::runtime::{Module, Places};
 use crate::types::ValType;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
@@ -72,9 +72,9 @@ impl Observer for Constants {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let mut report = Report::new("const", &["function", "calls", "arguments", "constant"]);
+        let mut report = Report::new("const", &["function", "calls", "arguments", "constant", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);
-        let state = self.state.lock();
+        let (state, places) = (self.state.lock(), Places::of(module));
         let (mut all, mut constant) = (0u64, 0u64);
         for (at, function) in functions.iter().enumerate() {
             let mut seen = state.ended.get(at).cloned().unwrap_or_default();
@@ -88,7 +88,8 @@ impl Observer for Constants {
             let same = shown.iter().filter(|argument| *argument != "?").count();
             (all, constant) = (all + shown.len() as u64, constant + same as u64);
             let arguments = format!("({})", shown.join(", "));
-            report.row([module.inner.label(function.index).into(), seen.calls.into(), arguments.into(), same.into()]);
+            let (label, source) = (module.inner.label(function.index), places.of_function(function.index));
+            report.row([label.into(), seen.calls.into(), arguments.into(), same.into(), source.into()]);
         }
         report.rows.sort_by_key(|row| std::cmp::Reverse((row[3].sum() > 0, row[1].sum())));
         report.notes.push(format!("{constant} of {all} arguments were always the same"));

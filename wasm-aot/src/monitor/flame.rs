@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 
+/// How deep stacks may be that are written: what is called deeper belongs to who has called it.
+pub(super) const DEEPEST: u32 = 256;
+
 /// What a profile is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
@@ -28,11 +31,6 @@ impl Form {
             Self::Dot => "dot",
         }
     }
-
-    /// Whether it may stand instead of a table.
-    pub(super) fn is_text(self) -> bool {
-        self != Self::Pprof
-    }
 }
 
 /// Writes a file's contents anew.
@@ -45,11 +43,13 @@ pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> std::io::Result<()> {
 impl Table<'_> {
     /// The profile in a form.
     pub(super) fn drawn(&self, form: Form) -> Vec<u8> {
+        let sum = self.sum.clone().cut(DEEPEST);
+        let table = Table::new(&sum, self.hz, self.name, self.source);
         match form {
-            Form::Folded => self.folded().into_bytes(),
-            Form::Svg => self.svg(),
-            Form::Pprof => self.pprof(),
-            Form::Dot => self.dot().into_bytes(),
+            Form::Folded => table.folded().into_bytes(),
+            Form::Svg => table.svg(),
+            Form::Pprof => table.pprof(),
+            Form::Dot => table.dot().into_bytes(),
         }
     }
 
@@ -57,8 +57,7 @@ impl Table<'_> {
     fn folded(&self) -> String {
         let mut out = String::new();
         for i in self.sum.in_order() {
-            let way: Vec<String> = self.sum.way(i).into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
-            let _ = writeln!(out, "{} {}", way.join(";"), self.nanoseconds(self.sum.contexts[i].own));
+            let _ = writeln!(out, "{} {}", self.way(i, usize::MAX), self.nanoseconds(self.sum.contexts[i].own));
         }
         out
     }
@@ -109,7 +108,7 @@ impl Table<'_> {
             functions.entry(context.function).or_insert(next);
             let mut sample = Message::default();
             // The innermost first. Locations have the numbers of their functions.
-            sample.packed(1, self.sum.way(i).iter().rev().map(|function| functions[function]));
+            sample.packed(1, self.sum.way(i, usize::MAX).iter().rev().map(|function| functions[function]));
             sample.packed(2, [context.calls, self.nanoseconds(context.own)].into_iter());
             profile.bytes(2, &sample.0);
         }

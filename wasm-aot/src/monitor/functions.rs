@@ -9,7 +9,7 @@ use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
-use crate::runtime::Module;
+use crate::runtime::{Module, Places};
 use cranelift_codegen::ir::InstBuilder;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -64,9 +64,9 @@ impl Observer for Functions {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let mut report = Report::new("functions", &["function", "calls", "nanoseconds", "share", "mean"]);
+        let mut report = Report::new("functions", &["function", "calls", "nanoseconds", "share", "mean", "source"]);
         let Some(planned) = self.plan.get() else { return report };
-        let hz = self.speed.hz();
+        let (hz, places) = (self.speed.hz(), Places::of(module));
         let state = self.state.lock();
         let mut sums = state.ended.clone();
         state.rooms.iter().for_each(|room| planned.add(*room, &mut sums));
@@ -77,7 +77,15 @@ impl Observer for Functions {
         for (function, [ticks, calls]) in &each {
             let label = module.inner.label(*function);
             let mean = shown(*ticks as f64 / hz / *calls as f64);
-            report.row([label.into(), (*calls).into(), nanoseconds(*ticks).into(), Cell::share(*ticks, total), mean.into()]);
+            let source = places.of_function(*function);
+            report.row([
+                label.into(),
+                (*calls).into(),
+                nanoseconds(*ticks).into(),
+                Cell::share(*ticks, total),
+                mean.into(),
+                source.into(),
+            ]);
         }
         let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
         report.notes.push(format!("{calls} calls in {}", shown(total as f64 / hz)));

@@ -12,7 +12,7 @@ use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Call, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
-use crate::runtime::Module;
+use crate::runtime::{Module, Places};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{Conductor, Costs, Draw, Figure, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip, TableOptions, Ticks};
@@ -142,12 +142,13 @@ impl Observer for Latency {
     }
 
     fn report(&self, module: &Module) -> Report {
-        let columns = ["function", "calls", "samples", "mean ns", "p50 ns", "p90 ns", "p99 ns", "max ns", "total ns"];
+        let columns = ["function", "calls", "samples", "mean ns", "p50 ns", "p90 ns", "p99 ns", "max ns", "total ns", "source"];
         let mut report = Report::new("latency", &columns);
         let Some((functions, short)) = self.functions.get() else { return report };
         let mut state = self.state.lock();
         state.tell(self);
         let Some(conductor) = &state.conductor else { return report };
+        let places = Places::of(module);
         let mut profile = conductor.profile(now());
         profile.set_hz(self.speed.hz());
         profile.label(|id| Label { name: module.inner.label(functions[id.0 as usize - 1]), ..Label::default() });
@@ -169,6 +170,7 @@ impl Observer for Latency {
                 percentile(0.99),
                 time(function.max),
                 time(function.total.map(|total| total.value)),
+                places.of_function(functions[function.id.0 as usize - 1]).into(),
             ]);
         }
         report.notes.push(format!("{} calls were timed, by the policy {}", state.samples, profile.header.policy));

@@ -11,12 +11,17 @@ use super::tree::{CALLED, FUNCTION, PLACES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Call, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence};
 use crate::error::CompileError;
-use crate::runtime::Module;
+use crate::runtime::{Module, Places};
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::{Arc, OnceLock};
+
+/// How many functions of a way are named.
+const WAY: usize = 64;
 
 /// The monitor.
 #[derive(Debug)]
@@ -60,25 +65,22 @@ impl Observer for Profile {
         if let Some(depth) = self.choice.number("depth") {
             sum = sum.cut(depth as u32);
         }
-        let mut table =
-            Table { sum: &sum, nested: sum.nested(), hz: self.speed.hz(), name: &|function| module.inner.label(function) };
-        // What passes outside of all functions is nobody's.
-        table.nested[0] -= sum.contexts.first().map_or(0, |outside| outside.own);
+        let places = Places::of(module);
+        let names: RefCell<HashMap<u32, String>> = RefCell::default();
+        let name = |function| names.borrow_mut().entry(function).or_insert_with(|| module.inner.label(function)).clone();
+        let source = |function| places.of_function(function);
+        let table = Table::new(&sum, self.speed.hz(), &name, &source);
         let mut report = table.report();
         if without > 0 {
             report
                 .notes
                 .push(format!("{without} calls belong to their callers: there were too many contexts (depth=N has fewer)"));
         }
-        report.drawing = Some(
-            match flame::Form::ALL
-                .into_iter()
-                .find(|form| self.choice.has(form.option()) && form.is_text() && self.choice.value(form.option()).is_none())
-            {
-                Some(form) => String::from_utf8_lossy(&table.drawn(form)).into_owned(),
-                None => table.text(&report, self.choice.top()),
-            },
-        );
+        let instead = |form: &flame::Form| self.choice.has(form.option()) && self.choice.value(form.option()).is_none();
+        report.drawing = Some(match flame::Form::ALL.into_iter().find(instead) {
+            Some(form) => String::from_utf8_lossy(&table.drawn(form)).into_owned(),
+            None => table.text(&report, self.choice.top()),
+        });
         for (form, file) in &self.files {
             if let Err(error) = flame::rewrite(file, &table.drawn(*form)) {
                 report.notes.push(format!("{}: {error}", form.option()));
@@ -112,19 +114,38 @@ pub(super) struct Table<'a> {
     pub(super) nested: Vec<u64>,
     pub(super) hz: f64,
     pub(super) name: &'a dyn Fn(u32) -> String,
+    /// File and line of a function, where they are known.
+    pub(super) source: &'a dyn Fn(u32) -> String,
 }
 
-impl Table<'_> {
+impl<'a> Table<'a> {
+    /// Of a sum.
+    pub(super) fn new(sum: &'a Sum, hz: f64, name: &'a dyn Fn(u32) -> String, source: &'a dyn Fn(u32) -> String) -> Self {
+        let mut nested = sum.nested();
+        // What passes outside of all functions is nobody's.
+        nested[0] -= sum.contexts[0].own;
+        Self { sum, nested, hz, name, source }
+    }
+
     /// Nanoseconds of ticks.
     pub(super) fn nanoseconds(&self, ticks: u64) -> u64 {
         (ticks as f64 / self.hz * 1e9).round() as u64
     }
 
+    /// The functions on the way to a context, the outermost first; of a long one, the last.
+    pub(super) fn way(&self, context: usize, most: usize) -> String {
+        let functions = self.sum.way(context, most);
+        let is_whole = functions.len() == self.sum.contexts[context].depth as usize;
+        let names: Vec<String> = functions.into_iter().map(|function| (self.name)(function).replace(';', ":")).collect();
+        format!("{}{}", if is_whole { "" } else { "…;" }, names.join(";"))
+    }
+
     fn report(&self) -> Report {
-        let mut report = Report::new("profile", &["depth", "function", "calls", "self ns", "nested ns", "share", "way"]);
+        let mut report =
+            Report::new("profile", &["depth", "function", "calls", "self ns", "nested ns", "share", "way", "source"]);
         for i in self.sum.in_order() {
             let context = &self.sum.contexts[i];
-            let way: Vec<String> = self.sum.way(i).into_iter().map(self.name).collect();
+            let way = self.way(i, WAY);
             report.row([
                 context.depth.into(),
                 (self.name)(context.function).into(),
@@ -132,7 +153,8 @@ impl Table<'_> {
                 self.nanoseconds(context.own).into(),
                 self.nanoseconds(self.nested[i]).into(),
                 Cell::share(self.nested[i], self.nested[0]),
-                way.join(";").into(),
+                way.into(),
+                (self.source)(context.function).into(),
             ]);
         }
         let calls: u64 = self.sum.contexts.iter().map(|context| context.calls).sum();

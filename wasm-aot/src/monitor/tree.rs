@@ -256,11 +256,11 @@ impl Sum {
         order
     }
 
-    /// The functions on the way to a context, the outermost first, it included.
-    pub(super) fn way(&self, context: usize) -> Vec<u32> {
+    /// The last functions on the way to a context, so many at most, the outermost first, it included.
+    pub(super) fn way(&self, context: usize, most: usize) -> Vec<u32> {
         let mut way = Vec::new();
         let mut at = context;
-        while at != 0 {
+        while at != 0 && way.len() < most {
             way.push(self.contexts[at].function);
             at = self.contexts[at].parent;
         }
@@ -289,11 +289,11 @@ mod tests {
         }
         for ended in [false, true] {
             let (sum, without) = trees.sum();
-            let ways: Vec<_> = sum.in_order().into_iter().map(|i| (sum.way(i), sum.contexts[i].calls)).collect();
+            let ways: Vec<_> = sum.in_order().into_iter().map(|i| (sum.way(i, 9), sum.contexts[i].calls)).collect();
             assert_eq!(ways, [(vec![7], 1), (vec![7, 8], 3), (vec![7, 8, 8], 5), (vec![7, 16], 2)], "ended: {ended}");
             assert_eq!((sum.nested(), without), (vec![110, 110, 80, 20, 50], 0));
             let cut = sum.cut(2);
-            let ways: Vec<_> = cut.in_order().into_iter().map(|i| (cut.way(i), cut.contexts[i].calls)).collect();
+            let ways: Vec<_> = cut.in_order().into_iter().map(|i| (cut.way(i, 9), cut.contexts[i].calls)).collect();
             assert_eq!(ways, [(vec![7], 1), (vec![7, 8], 3), (vec![7, 16], 2)]);
             assert_eq!(cut.nested()[0], 110);
             trees.end(1);
