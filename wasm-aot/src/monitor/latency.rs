@@ -155,6 +155,7 @@ impl Observer for Latency {
         for function in &mut profile.functions {
             know_calls(function, state.called[function.id.0 as usize - 1]);
         }
+        profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
         profile.functions.sort_by(|a, b| total(b).total_cmp(&total(a)));
         let time = |value: Option<f64>| value.map_or_else(|| Cell::from(""), |value| Cell::Count(value.max(0.0).round() as u64));
