@@ -179,8 +179,8 @@ impl Receiver for Allocations {
             instance.open.push((firing.frame, deed, values));
             return;
         }
-        let Some((frame, deed, args)) = instance.open.pop() else { return };
-        if frame != firing.frame || !instance.open.is_empty() {
+        let Some((_, deed, args)) = instance.open.pop_if(|(frame, ..)| *frame == firing.frame) else { return };
+        if !instance.open.is_empty() {
             return;
         }
         let result = values.first().copied().unwrap_or_default();

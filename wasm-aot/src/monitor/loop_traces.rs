@@ -118,7 +118,8 @@ fn add(functions: &[Traced], room: Room, counts: &mut HashMap<(usize, usize, u64
         for of in 0..function.paths.loops.len() {
             let word = function.words.plus(2 * of as u32);
             let [number, count] = [word, word.plus(1)].map(|word| room.word(word).load(Relaxed));
-            if count > 0 {
+            // 0 is what those have who came into the middle of an iteration from other code.
+            if count > 0 && number > 0 {
                 *counts.entry((at, of, number)).or_default() += count;
             }
         }
@@ -131,6 +132,9 @@ impl Receiver for LoopTraces {
         let Some(function) = self.functions.get().and_then(|functions| functions.get(at)) else { return };
         let mut state = self.state.lock();
         let Some(room) = state.rooms.iter().find(|room| room.vmctx == firing.vmctx).copied() else { return };
+        if firing.values[0][0] == 0 {
+            return;
+        }
         let word = function.words.plus(2 * of as u32);
         let (number, count) = (room.word(word), room.word(word.plus(1)));
         let before = number.swap(firing.values[0][0], Relaxed);
@@ -251,6 +255,7 @@ impl Go {
         let shifted = ins.ins().ishl_imm_u(number, i64::from(bits));
         let longer = ins.ins().bor(shifted, digit);
         let too_long = ins.ins().iconst(types::I64, TOO_LONG as i64);
+        let longer = ins.ins().select(number, longer, number);
         let number = ins.ins().select(high, too_long, longer);
         ins.def_var(variable, number);
     }

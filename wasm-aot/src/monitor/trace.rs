@@ -171,7 +171,7 @@ impl State {
                 frames.len() - 1
             }
             Kind::Leave | Kind::Unwind => {
-                frames.pop();
+                frames.pop_if(|last| *last == frame);
                 frames.len()
             }
             Kind::Instruction(..) => frames.len().saturating_sub(1),
