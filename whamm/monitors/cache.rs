@@ -7,14 +7,30 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 const LINES: u32 = 256;
 const LINE: u32 = 64;
-static TAGS: [AtomicU32; LINES as usize] = [const { AtomicU32::new(0) }; LINES as usize];
 
-/// How many lines an access had to fetch.
+/// The line that each place of the cache holds. They are numbered from 1, so that 0 is none.
+static LINES_HELD: [AtomicU32; LINES as usize] = [const { AtomicU32::new(0) }; LINES as usize];
+
+fn line(address: u32) -> u32 {
+    address.wrapping_add(LINE) / LINE
+}
+
+fn place(address: u32) -> &'static AtomicU32 {
+    &LINES_HELD[(address / LINE % LINES) as usize]
+}
+
+/// Zero if an access finds all that it needs in one line that the cache holds; this changes nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn missing(address: u32, size: u32) -> u32 {
+    place(address).load(Ordering::Relaxed) ^ line(address.wrapping_add(size - 1))
+}
+
+/// How many lines an access has to fetch.
 #[unsafe(no_mangle)]
 pub extern "C" fn access(address: u32, size: u32) -> u32 {
-    let (first, last) = (address / LINE, address.wrapping_add(size.max(1) - 1) / LINE);
-    let miss = |line: u32| TAGS[(line % LINES) as usize].swap(line + 1, Ordering::Relaxed) != line + 1;
-    u32::from(miss(first)) + u32::from(last != first && miss(last))
+    let fetch = |address: u32| u32::from(place(address).swap(line(address), Ordering::Relaxed) != line(address));
+    let last = address.wrapping_add(size - 1);
+    fetch(address) + if line(last) == line(address) { 0 } else { fetch(last) }
 }
 
 #[panic_handler]

@@ -332,6 +332,11 @@ impl<'a> App<'a> {
         })
     }
 
+    /// Bodies of functions.
+    pub fn function_bodies(&self) -> impl Iterator<Item = &FunctionBody<'a>> {
+        self.bodies.iter().map(|body| &body.3)
+    }
+
     /// A type as the validator knows it, with the index that the program gives it. A reference to a function needs no certain type, unless
     /// the program itself has such references: then it runs where they are known.
     pub fn val(&self, ty: ValType, typed: bool) -> wasm_encoder::ValType {

@@ -147,6 +147,7 @@ fn binary(op: BinOp, a: &Expr, b: &Expr) -> Option<ExprKind> {
         (ExprKind::Float(x), ExprKind::Float(y)) => return Some(float(op, *x, *y, ty)),
         (ExprKind::Bool(x), ExprKind::Bool(y)) if op.compares() => ExprKind::Bool((x == y) == (op == BinOp::Eq)),
         (ExprKind::Str(x), ExprKind::Str(y)) if op.compares() => ExprKind::Bool((x == y) == (op == BinOp::Eq)),
+        (x, ExprKind::Int(0)) | (ExprKind::Int(0), x) if op == BinOp::Add => x.clone(),
         _ => return None,
     })
 }

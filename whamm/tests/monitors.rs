@@ -281,3 +281,49 @@ fn a_library_that_needs_nothing_becomes_part_of_the_program() {
     let asking = text.replace("(module ", r#"(module (import "world" "time" (func)) "#);
     assert!(imports(&asking).0.iter().any(|import| import.contains("next")));
 }
+
+#[test]
+fn calls_that_are_put_off_are_made_in_their_order() {
+    let library = r#"(module (memory 1) (global $trail (mut i32) (i32.const 0))
+        (func (export "known") (param i32 i32) (result i32)
+            (i32.xor (i32.load (i32.and (local.get 0) (i32.const 60))) (i32.add (local.get 0) (local.get 1))))
+        (func (export "note") (param i32 i32) (result i32)
+            (i32.store (i32.and (local.get 0) (i32.const 60)) (i32.add (local.get 0) (local.get 1)))
+            (global.set $trail (i32.add (i32.mul (global.get $trail) (i32.const 31)) (local.get 0)))
+            (global.get $trail)))"#;
+    let app = br#"(module (memory 1)
+        (func $read (param i32) (result i32) (i32.load8_u offset=3 (local.get 0)))
+        (func (export "main") (local $p i32) (local $n i32)
+            (local.set $p (i32.const 16))
+            (i32.store (local.get $p) (i32.const 1))
+            (i32.store offset=20 (local.get $p) (i32.load (local.tee $p (i32.const 48))))
+            (drop (i32.add (i32.load (local.get $p)) (i32.load offset=4 (local.get $p))))
+            (drop (i32.add (i32.load (i32.const 100)) (call $read (i32.load offset=8 (local.get $p)))))
+            (loop $again
+                (i64.store offset=8 (local.get $p) (i64.load (local.get $n)))
+                (drop (i32.load (local.get $n)))
+                (local.set $n (i32.add (local.get $n) (i32.const 12)))
+                (drop (i32.load (local.get $n)))
+                (if (i32.and (local.get $n) (i32.const 8)) (then (i32.store (local.get $n) (local.get $p))))
+                (drop (i32.add (i32.load8_u (local.get $n)) (i32.load8_u offset=1 (local.get $n))))
+                (drop (call $read (local.get $n)))
+                (br_if $again (i32.lt_u (local.get $n) (i32.const 300))))))"#;
+    let accesses = "use trail; report var last: i32; report var known: u32; wasm:opcode:*load*|*store*:before";
+    let bodies = [
+        "{ last = trail.note(effective_addr as i32, data_size as i32); known++; }",
+        "{ if (trail.known(effective_addr as i32, data_size as i32) == 0) { known++; }
+           else { last = trail.note(effective_addr as i32, data_size as i32); } }",
+    ];
+    for body in bodies {
+        let script = Source::new("s.mm", format!("{accesses} {body}"));
+        let report = |exact_traps| {
+            let libraries = [LibraryFile { name: "trail".into(), module: "trail".into(), bytes: library.into() }];
+            let options = Options { exact_traps, ..Options::default() };
+            let output =
+                whamm::instrument(std::slice::from_ref(&script), &libraries, app, &options).unwrap_or_else(|e| panic!("{e}"));
+            engine::run(&output.module, &[]).kept
+        };
+        assert_eq!(report(false), report(true), "{body}");
+        assert!(!report(false).contains(", , , , , 0\n"), "{}", report(false));
+    }
+}

@@ -64,10 +64,10 @@ impl Emitter<'_> {
             ExprKind::Builtin(builtin, args) => self.builtin(builtin, args, e),
             ExprKind::Library(call, args) => {
                 let module = &self.libraries[call.library as usize].module;
-                args.iter().for_each(|a| self.value(a));
-                if !call.at_match && self.call_guest(call.library, &call.function) {
+                if !call.at_match && self.call_guest(call.library, &call.function, args) {
                     return;
                 }
+                args.iter().for_each(|a| self.value(a));
                 match self.support.imported(module, &call.function) {
                     Some(callee) => {
                         self.put().call(callee);
@@ -83,11 +83,7 @@ impl Emitter<'_> {
     }
 
     fn block_type(&mut self, ty: &Ty) -> BlockType {
-        match ty.slots()[..] {
-            [] => BlockType::Empty,
-            [one] => BlockType::Result(one),
-            ref many => BlockType::FunctionType(self.support.ty(&(vec![], many.to_vec()))),
-        }
+        self.support.block(&ty.slots())
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the type says which bits count")]

@@ -4,8 +4,9 @@
 //! of its own: its functions are added as far as they are called, its memory stands behind ours. Where a probe is run again and again, a
 //! short function is written out in the place of its call.
 
-use super::code::{Emitter, written};
+use super::code::{Emitter, Storage, written};
 use super::support::{Shape, Support, index, shape, val};
+use crate::hir::{Expr, ExprKind};
 use std::collections::HashMap;
 use std::ops::Range;
 use wasm_encoder::reencode::{Error, Reencode};
@@ -132,6 +133,23 @@ impl Support {
         self.guests.insert(library, guest);
     }
 
+    /// Whether a library is a part of the module.
+    pub fn is_guest(&self, library: u32) -> bool {
+        self.guests.contains_key(&library)
+    }
+
+    /// Whether a function of a library that is part of the module only gives an answer: it changes nothing, never traps, and ends.
+    pub fn only_asks(&self, library: u32, name: &str) -> bool {
+        let Some((guest, &number)) = self.guests.get(&library).and_then(|guest| Some((guest, guest.exports.get(name)?))) else {
+            return false;
+        };
+        let room = guest.memory.map_or(0, |memory| memory.0 << 16);
+        let (_, body) = self.guest_body(library, number);
+        let body = FunctionBody::new(BinaryReader::new(&body, 0));
+        let ops: Vec<O<'_>> = body.get_operators_reader().into_iter().flatten().map_while(Result::ok).collect();
+        (0..ops.len()).all(|n| asks(&ops[..=n], room))
+    }
+
     fn link_guest(&mut self, library: u32, number: u32) -> u32 {
         if let Some(&found) = self.guests[&library].linked.get(&number) {
             return found;
@@ -175,6 +193,73 @@ impl Support {
     }
 }
 
+/// Whether the last of some instructions changes nothing and cannot trap, in a memory of so many bytes.
+fn asks(ops: &[O<'_>], room: u64) -> bool {
+    let inside = |offset: u64, size: u64| {
+        let most = match ops {
+            [.., O::I32Const { value }, O::I32And, _] if *value >= 0 => value.unsigned_abs(),
+            [.., O::I32Const { value }, _] => value.cast_unsigned(),
+            _ => return false,
+        };
+        u64::from(most) + offset + size <= room
+    };
+    match ops.last() {
+        Some(O::I32Load { memarg }) => inside(memarg.offset, 4),
+        Some(O::I32Load8U { memarg } | O::I32Load8S { memarg }) => inside(memarg.offset, 1),
+        Some(O::I32Load16U { memarg } | O::I32Load16S { memarg }) => inside(memarg.offset, 2),
+        Some(O::I64Load { memarg }) => inside(memarg.offset, 8),
+        Some(
+            O::LocalGet { .. }
+            | O::LocalSet { .. }
+            | O::LocalTee { .. }
+            | O::GlobalGet { .. }
+            | O::Drop
+            | O::Select
+            | O::End
+            | O::I32Const { .. }
+            | O::I32Add
+            | O::I32Sub
+            | O::I32Mul
+            | O::I32And
+            | O::I32Or
+            | O::I32Xor
+            | O::I32Shl
+            | O::I32ShrU
+            | O::I32ShrS
+            | O::I32Rotl
+            | O::I32Rotr
+            | O::I32Eqz
+            | O::I32Eq
+            | O::I32Ne
+            | O::I32LtU
+            | O::I32LtS
+            | O::I32GtU
+            | O::I32GtS
+            | O::I32LeU
+            | O::I32LeS
+            | O::I32GeU
+            | O::I32GeS
+            | O::I64Const { .. }
+            | O::I64Add
+            | O::I64Sub
+            | O::I64Mul
+            | O::I64And
+            | O::I64Or
+            | O::I64Xor
+            | O::I64Shl
+            | O::I64ShrU
+            | O::I64ShrS
+            | O::I64Eqz
+            | O::I64Eq
+            | O::I64Ne
+            | O::I32WrapI64
+            | O::I64ExtendI32U
+            | O::I64ExtendI32S,
+        ) => true,
+        _ => false,
+    }
+}
+
 /// Gives the code of a library the indices of the module that it is part of.
 struct Relink<'a> {
     support: &'a mut Support,
@@ -202,6 +287,14 @@ impl Reencode for Relink<'_> {
     }
 }
 
+/// Where a variable of a function is that is written out.
+#[derive(Clone, Copy, Debug)]
+enum Given {
+    Local(u32),
+    /// It is always the same.
+    Constant(i32),
+}
+
 /// What is to be known of a function that is written out in the place of a call.
 struct Inline<'a> {
     ops: Vec<O<'a>>,
@@ -210,6 +303,8 @@ struct Inline<'a> {
     leaves: bool,
     /// Which of its variables are read before they are set, as far as can be seen.
     read_first: Vec<bool>,
+    /// Which are set at all.
+    set: Vec<bool>,
 }
 
 impl<'a> Inline<'a> {
@@ -218,7 +313,8 @@ impl<'a> Inline<'a> {
         let locals = body.get_locals_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
         let declared: Vec<ValType> = locals.into_iter().flat_map(|(n, t)| (0..n).map(move |_| val(t))).collect();
         let ops = body.get_operators_reader().ok()?.into_iter().collect::<Result<Vec<_>, _>>().ok()?;
-        let mut inline = Self { leaves: false, read_first: vec![true; params + declared.len()], declared, ops: vec![] };
+        let count = params + declared.len();
+        let mut inline = Self { leaves: false, read_first: vec![true; count], set: vec![false; count], declared, ops: vec![] };
         let (mut depth, mut seen) = (0u32, vec![false; inline.read_first.len()]);
         for op in &ops {
             match op {
@@ -233,6 +329,7 @@ impl<'a> Inline<'a> {
                     let n = *local_index as usize;
                     inline.read_first[n] &= seen[n] || depth > 0;
                     seen[n] = true;
+                    inline.set[n] = true;
                 }
                 _ => {}
             }
@@ -243,10 +340,11 @@ impl<'a> Inline<'a> {
 }
 
 impl Emitter<'_> {
-    /// Calls a function of a library that is part of the module, whose arguments are on the stack.
-    pub(super) fn call_guest(&mut self, library: u32, name: &str) -> bool {
+    /// Calls a function of a library that is part of the module.
+    pub(super) fn call_guest(&mut self, library: u32, name: &str, args: &[Expr]) -> bool {
         let Some(&number) = self.support.guests.get(&library).and_then(|guest| guest.exports.get(name)) else { return false };
-        if !self.scope.repeated || !self.write_out(library, number) {
+        if !self.scope.repeated || !self.write_out(library, number, args) {
+            args.iter().for_each(|a| self.value(a));
             let callee = self.support.link_guest(library, number);
             self.put().call(callee);
         }
@@ -254,30 +352,51 @@ impl Emitter<'_> {
     }
 
     /// Writes a function out in the place of a call, if it is short and simple.
-    fn write_out(&mut self, library: u32, number: u32) -> bool {
+    fn write_out(&mut self, library: u32, number: u32, args: &[Expr]) -> bool {
         let ((params, results), body) = self.support.guest_body(library, number);
-        if body.len() > SHORT || results.len() > 1 {
+        if body.len() > SHORT || results.len() > 1 || params.len() != args.len() {
             return false;
         }
         let Some(inline) = Inline::of(&body, params.len()) else { return false };
-        let locals: Vec<u32> = params.iter().chain(&inline.declared).map(|&ty| self.locals.take(ty)).collect();
-        for &local in locals[..params.len()].iter().rev() {
-            self.put().local_set(local);
-        }
-        for (n, ty) in (params.len()..).zip(&inline.declared) {
+        let mut given: Vec<Given> =
+            args.iter().zip(&params).zip(&inline.set).map(|((a, &ty), &set)| self.given(a, ty, set)).collect();
+        for (n, &ty) in (params.len()..).zip(&inline.declared) {
+            let local = self.locals.take(ty);
+            given.push(Given::Local(local));
             if inline.read_first[n] {
-                self.clear(locals[n], *ty);
+                self.clear(local, ty);
             }
         }
         let result = results.first().map_or(BlockType::Empty, |&ty| BlockType::Result(ty));
         if inline.leaves {
             self.put().block(result);
         }
-        self.copy(library, &inline, &locals);
+        self.copy(library, &inline, &given);
         if inline.leaves {
             self.put().end();
         }
         true
+    }
+
+    /// Where an argument is: a constant, or what is in a local already, need not be put into another, unless the function changes it.
+    fn given(&mut self, arg: &Expr, ty: ValType, set: bool) -> Given {
+        match (&arg.kind, set) {
+            (ExprKind::Int(n), false) if ty == ValType::I32 => {
+                if let Ok(n) = i32::try_from(*n).or_else(|_| u32::try_from(*n).map(u32::cast_signed)) {
+                    return Given::Constant(n);
+                }
+            }
+            (ExprKind::Bound(b), false) => {
+                if let Some(Storage::Locals(local)) = self.scope.bounds.get(b) {
+                    return Given::Local(*local);
+                }
+            }
+            _ => {}
+        }
+        self.value(arg);
+        let local = self.locals.take(ty);
+        self.put().local_set(local);
+        Given::Local(local)
     }
 
     fn clear(&mut self, local: u32, ty: ValType) {
@@ -293,13 +412,22 @@ impl Emitter<'_> {
     }
 
     /// Everything but the last end.
-    fn copy(&mut self, library: u32, inline: &Inline<'_>, locals: &[u32]) {
-        let mut depth = 0;
-        for op in &inline.ops[..inline.ops.len() - 1] {
-            let instruction = match *op {
-                O::LocalGet { local_index } => Instruction::LocalGet(locals[local_index as usize]),
-                O::LocalSet { local_index } => Instruction::LocalSet(locals[local_index as usize]),
-                O::LocalTee { local_index } => Instruction::LocalTee(locals[local_index as usize]),
+    fn copy(&mut self, library: u32, inline: &Inline<'_>, given: &[Given]) {
+        let (mut depth, mut n) = (0, 0);
+        while n + 1 < inline.ops.len() {
+            let place = |local: u32| if let Given::Local(at) = given[local as usize] { at } else { 0 };
+            let instruction = match inline.ops[n] {
+                O::LocalGet { local_index } => match (given[local_index as usize], &inline.ops[n + 1..]) {
+                    (Given::Local(local), _) => Instruction::LocalGet(local),
+                    // Two constants that are added are one.
+                    (Given::Constant(a), [O::I32Add, O::I32Const { value }, O::I32Add, ..]) => {
+                        n += 2;
+                        Instruction::I32Const(a.wrapping_add(*value))
+                    }
+                    (Given::Constant(a), _) => Instruction::I32Const(a),
+                },
+                O::LocalSet { local_index } => Instruction::LocalSet(place(local_index)),
+                O::LocalTee { local_index } => Instruction::LocalTee(place(local_index)),
                 O::Return => Instruction::Br(depth),
                 ref op => {
                     match op {
@@ -307,11 +435,45 @@ impl Emitter<'_> {
                         O::End => depth -= 1,
                         _ => {}
                     }
-                    let Ok(instruction) = (Relink { support: self.support, library }).instruction(op.clone()) else { continue };
+                    let mut relink = Relink { support: self.support, library };
+                    let Ok(instruction) = relink.instruction(op.clone()) else {
+                        n += 1;
+                        continue;
+                    };
                     instruction
                 }
             };
             instruction.encode(&mut self.out);
+            n += 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emit::support::{Layout, Outlet};
+
+    /// Whether a function with these instructions only asks.
+    fn asks_only(body: &str) -> bool {
+        let text = format!(
+            r#"(module (memory 1) (global $g (mut i32) (i32.const 0)) (func (export "f") (param i32) (result i32) {body}))"#
+        );
+        let guest = Guest::read(&wat::parse_str(text).expect("it is a module")).expect("it can be a part of another");
+        let mut support = Support::new(Layout::default(), Outlet::Kept);
+        support.host(0, guest);
+        support.only_asks(0, "f")
+    }
+
+    #[test]
+    fn a_function_only_asks_if_it_changes_nothing_and_every_load_is_inside_of_the_memory() {
+        assert!(asks_only("local.get 0 i32.const 1020 i32.and i32.load offset=64512"));
+        assert!(asks_only("local.get 0 global.get $g i32.xor"));
+        assert!(!asks_only("local.get 0 i32.const 1020 i32.and i32.load offset=64513"));
+        assert!(!asks_only("local.get 0 i32.load"));
+        assert!(!asks_only("local.get 0 global.set $g local.get 0"));
+        assert!(!asks_only("i32.const 0 local.get 0 i32.store local.get 0"));
+        assert!(!asks_only("i32.const 1 local.get 0 i32.div_u"));
+        assert!(!asks_only("(loop br 0) local.get 0"));
     }
 }

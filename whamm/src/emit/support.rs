@@ -13,8 +13,8 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use wasm_encoder::reencode::Reencode;
 use wasm_encoder::{
-    CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection, GlobalType, MemorySection, MemoryType,
-    TypeSection, ValType,
+    BlockType, CodeSection, ConstExpr, DataSection, Function, FunctionSection, GlobalSection, GlobalType, MemorySection,
+    MemoryType, TypeSection, ValType,
 };
 use wasmparser::{CompositeInnerType, FunctionBody, Parser, Payload, TypeRef};
 
@@ -147,12 +147,14 @@ pub struct Support {
     /// Libraries that are part of the module, by number.
     pub(super) guests: BTreeMap<u32, Guest>,
     /// Functions by what they take, what variables they have, and their code.
-    bodies: HashMap<(Vec<ValType>, Variables, Vec<u8>), u32>,
+    bodies: HashMap<(Shape, Variables, Vec<u8>), u32>,
     outlet: Outlet,
     types: Vec<Shape>,
     known_types: HashMap<Shape, u32>,
     functions: Vec<Option<(u32, Function)>>,
     names: Vec<(u32, String)>,
+    /// Functions of the run-time support that are never called, and what is linked instead.
+    spared: Vec<(&'static str, &'static str)>,
     globals: Vec<(ValType, i64)>,
     data: Vec<u8>,
     texts: HashMap<Rc<str>, u32>,
@@ -167,7 +169,7 @@ pub struct Support {
     pub refused: Vec<(crate::source::Span, String, String)>,
 }
 
-pub(super) fn index(n: usize) -> u32 {
+pub(crate) fn index(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
@@ -183,6 +185,7 @@ impl Support {
             known_types: HashMap::new(),
             functions: vec![],
             names: vec![],
+            spared: vec![],
             globals: vec![],
             data: vec![],
             texts: HashMap::new(),
@@ -220,7 +223,9 @@ impl Support {
     pub fn reserve(&mut self, name: &str) -> u32 {
         let number = self.layout.functions + index(self.functions.len());
         self.functions.push(None);
-        self.names.push((number, name.into()));
+        if !name.is_empty() {
+            self.names.push((number, name.into()));
+        }
         number
     }
 
@@ -230,19 +235,28 @@ impl Support {
         self.functions[(number - self.layout.functions) as usize] = Some((ty, function));
     }
 
-    /// A function with a body that several sites share.
-    pub fn shared_body(&mut self, params: Vec<ValType>, locals: &[ValType], code: &[u8]) -> u32 {
-        let key = (params, locals.to_vec(), code.to_vec());
+    /// A function with a body that is called from several places.
+    pub fn shared_body(&mut self, name: &str, shape: Shape, locals: &[ValType], code: &[u8]) -> u32 {
+        let key = (shape, locals.to_vec(), code.to_vec());
         if let Some(&found) = self.bodies.get(&key) {
             return found;
         }
-        let number = self.reserve("whamm.probe");
+        let number = self.reserve(name);
         let mut body = Function::new(locals.iter().map(|&t| (1, t)));
         body.raw(code.iter().copied());
         body.instructions().end();
-        self.define(number, &(key.0.clone(), vec![]), body);
+        self.define(number, &key.0, body);
         self.bodies.insert(key, number);
         number
+    }
+
+    /// The type of a block that leaves these behind.
+    pub fn block(&mut self, results: &[ValType]) -> BlockType {
+        match results {
+            [] => BlockType::Empty,
+            [one] => BlockType::Result(*one),
+            _ => BlockType::FunctionType(self.ty(&(vec![], results.to_vec()))),
+        }
     }
 
     /// A new mutable global.
@@ -328,6 +342,12 @@ impl Support {
         at
     }
 
+    /// Leaves out what prints values of types that do not occur.
+    pub fn spare(&mut self, fractions: bool, maps: bool) {
+        self.spared.extend((!fractions).then_some([("put_f32", "no_f32"), ("put_f64", "no_f64")]).into_iter().flatten());
+        self.spared.extend((!maps).then_some(("put_map", "no_map")));
+    }
+
     /// Lets the core library hold maps, except for those of some types.
     pub fn share_maps(&mut self, own: BTreeSet<Ty>) {
         self.own_maps = Some(own);
@@ -364,6 +384,10 @@ impl Support {
         if let Some(&found) = self.linked.get(&number) {
             return found;
         }
+        let spared = self.spared.iter().find(|(name, _)| template.names.get(*name) == Some(&number)).map(|spared| spared.1);
+        if let Some(instead) = spared {
+            return self.runtime(instead);
+        }
         if let Some(import) = template.imports.get(number as usize) {
             let target = match (import.0.as_str(), import.1.as_str(), &self.outlet) {
                 ("target", "write", Outlet::Own) => "write_own",
@@ -376,8 +400,8 @@ impl Support {
             };
             return self.runtime(target);
         }
-        let name = template.names.iter().find(|n| *n.1 == number).map_or_else(|| format!("support_{number}"), |n| n.0.clone());
-        let reserved = self.reserve(&format!("whamm.{name}"));
+        let name = template.names.iter().find(|n| *n.1 == number);
+        let reserved = self.reserve(&name.map_or_else(String::new, |n| format!("whamm.{}", n.0)));
         self.linked.insert(number, reserved);
         let body = template.bodies[number as usize - template.imports.len()].clone();
         let reader = wasmparser::BinaryReader::new(&template.bytes[body], 0);

@@ -6,6 +6,7 @@
 //! function's body it is wrapped in a block, so that they land on its last end too.
 
 mod access;
+mod batch;
 mod frames;
 mod operands;
 mod outline;
@@ -14,6 +15,7 @@ mod shadowing;
 mod sums;
 mod traps;
 
+pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
 use super::known::{Site, access};
@@ -56,6 +58,9 @@ pub(crate) struct Rewritten {
     pub(crate) allocations: FuncValidatorAllocations,
 }
 
+/// How many sites a popular function may have that is hot as a whole.
+const LITTLE: usize = 60;
+
 type Validator = FuncValidator<ValidatorResources>;
 
 /// A function while it is rewritten.
@@ -69,10 +74,16 @@ struct Walker<'r, 'a> {
     moved: Vec<(u64, usize)>,
     inserts: Vec<(usize, Vec<u8>)>,
     stretch: Option<Stretch>,
-    /// Whether each instruction is in a tight loop.
-    tight: Vec<bool>,
+    /// Whether the program is likely to spend its time at each instruction.
+    hot: Vec<bool>,
     /// Whether references to certain types occur.
     typed: bool,
+    /// Whether each instruction is in a loop so tight that a call would cost more than what is called.
+    tight: Vec<bool>,
+    /// Calls of libraries that are put off.
+    waiting: Vec<batch::Waiting>,
+    /// Locals in which operands waited.
+    spare: Vec<(u32, ValType)>,
     /// What is known of the entry that the instruction before got from a table, in a local.
     got: Option<(usize, u32)>,
     /// Counters of what goes on behind the present branch, by whether they are i64.
@@ -142,6 +153,8 @@ pub(crate) fn rewrite<'a>(
     let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
     let base = validator.len_locals();
     let reported: BTreeSet<u32> = (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
+    let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.asking[e.index])).count();
+    let hot = if r.popular.contains(&fid) && sites <= LITTLE { vec![true; ops.len()] } else { walk::looping(&ops) };
     let tight = walk::tight(&ops);
     let mut walker = Walker {
         fid,
@@ -152,8 +165,11 @@ pub(crate) fn rewrite<'a>(
         moved: vec![],
         inserts: vec![],
         stretch: None,
-        tight,
+        hot,
         typed,
+        tight,
+        waiting: vec![],
+        spare: vec![],
         got: None,
         behind_branch: BTreeMap::new(),
         deferred: HashMap::new(),
@@ -208,6 +224,10 @@ impl<'a> Walker<'_, 'a> {
 
     fn reachable(&self) -> bool {
         self.validator.get_control_frame(0).is_some_and(|f| !f.unreachable)
+    }
+
+    fn is_hot(&self, index: usize) -> bool {
+        self.hot[index]
     }
 
     fn site(&self, index: usize, at_entry: bool) -> (u32, u32, bool) {
@@ -287,7 +307,7 @@ impl<'a> Walker<'_, 'a> {
                 self.sum_up(probe, pc, sums);
                 return None;
             }
-            None if inline && predicate.is_none() && !self.tight[index] => rest = self.usual(body, (pc, number, last), index),
+            None if inline && predicate.is_none() => rest = self.usual(body, (pc, number, last), index),
             None => {}
         }
         let sites = body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
@@ -333,6 +353,7 @@ impl<'a> Walker<'_, 'a> {
     /// Rewrites an instruction, or a block that is replaced: the number of the next.
     fn instruction(&mut self, i: usize) -> Result<usize, wasmparser::Error> {
         let (nesting, offset) = (self.ops[i].nesting, self.ops[i].offset);
+        self.before(i);
         if self.ops[i].is_label() {
             self.end_stretch();
         }
@@ -340,6 +361,7 @@ impl<'a> Walker<'_, 'a> {
         let reachable = self.reachable();
         let behind = matches!(nesting, Nesting::End | Nesting::Loop);
         if let Some(alt) = self.block_replacement(i) {
+            self.make_calls();
             return self.replace_block(i, &alt);
         }
         let args = if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
@@ -357,8 +379,16 @@ impl<'a> Walker<'_, 'a> {
             }
             if reachable {
                 let wants: Vec<&Action<'_>> = first.iter().chain(&targets).chain(&later).collect();
-                saved = self.save(&wants, i, &args, !alts.is_empty());
-                self.emit(&first, i, &saved, &[], false);
+                let only =
+                    if let ([_], [action], true) = (&wants[..], &first[..], alts.is_empty()) { Some(action) } else { None };
+                let postponed = only.is_some_and(|action| self.postpone(action, i, &args));
+                if !(postponed || wants.is_empty() && alts.is_empty()) {
+                    self.make_calls();
+                }
+                if !(postponed || only.is_some_and(|action| self.pass(action, i, &args))) {
+                    saved = self.save(&wants, i, &args, !alts.is_empty());
+                    self.emit(&first, i, &saved, &[], false);
+                }
                 self.emit_targets(&targets, i, &saved);
                 self.restore(&wants, &saved, alts.is_empty());
                 if ends_function(&self.ops[i].operator) {
@@ -516,6 +546,7 @@ impl<'a> Walker<'_, 'a> {
     /// The last end of the function.
     fn last(&mut self, wrapped: bool) -> Result<(), wasmparser::Error> {
         let i = self.ops.len() - 1;
+        self.make_calls();
         if self.ops[i].is_label() {
             self.end_stretch();
         }
@@ -551,6 +582,7 @@ impl<'a> Walker<'_, 'a> {
         alt: bool,
         replacing: Option<Scope>,
     ) {
+        self.make_calls();
         let mark = self.locals.mark();
         let at_entry = action.probe.matched.event == Event::FuncEntry;
         if !alt && replacing.is_none() && self.call_body(action, i, args, at_entry) {

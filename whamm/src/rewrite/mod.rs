@@ -113,6 +113,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) asks_traps: bool,
     /// Globals with the lengths of segments that the program gives up.
     pub(crate) segments: HashMap<function::Segment, u32>,
+    /// Functions that several loops call.
+    pub(crate) popular: std::collections::HashSet<u32>,
     /// The function that writes the report, if there is one.
     pub(crate) flush: Option<u32>,
 }
@@ -128,6 +130,27 @@ pub(crate) fn prints(program: &Program) -> bool {
             ExprKind::Builtin(Builtin::Print(_) | Builtin::PutC | Builtin::PutS | Builtin::PrintMap | Builtin::PrintMapCsv(_), _)
         );
     });
+    found
+}
+
+/// Whether fractions occur in a program, and whether maps do.
+fn kinds(program: &Program) -> (bool, bool) {
+    fn look(ty: &Ty, found: &mut (bool, bool)) {
+        match ty {
+            Ty::F32 | Ty::F64 => found.0 = true,
+            Ty::Tuple(parts) => parts.iter().for_each(|part| look(part, found)),
+            Ty::Map(kv) => {
+                found.1 = true;
+                look(&kv.0, found);
+                look(&kv.1, found);
+            }
+            _ => {}
+        }
+    }
+    let mut found = (false, false);
+    let sites = program.probes.iter().flat_map(|p| &p.body.sites);
+    program.globals.iter().chain(&program.frames).chain(sites).for_each(|variable| look(&variable.ty, &mut found));
+    each_expr(program, &mut |e| look(&e.ty, &mut found));
     found
 }
 
@@ -259,6 +282,8 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
         _ => {}
     }
     let mut support = Support::new(layout, outlet);
+    let (fractions, maps) = kinds(program);
+    support.spare(fractions, maps);
     for (library, guest) in guests {
         support.host(library, guest);
     }
@@ -329,6 +354,7 @@ impl<'a> Rewriter<'a> {
             entry_types: HashMap::new(),
             asks_traps,
             segments: HashMap::new(),
+            popular: std::collections::HashSet::new(),
             flush,
         }
     }

@@ -2,13 +2,13 @@
 
 use super::known::Nowhere;
 use super::rows::Source;
-use super::{Link, Rewriter, WASI, function, tally};
+use super::{Link, Rewriter, WASI, function, tally, walk};
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
 use crate::emit::locals::Locals;
-use crate::emit::support::{Outlet, val};
+use crate::emit::support::{Outlet, index, val};
 use crate::emit::{core, destination};
 use crate::events::Event;
 use crate::fold::Nothing;
@@ -44,6 +44,19 @@ struct Sections {
 /// How many words one function collects: engines like functions that are not too large.
 const COLLECTED: usize = 2000;
 
+/// How many words of a type are stored by one call.
+const TOGETHER: usize = 8;
+
+/// Stores a value that is on the stack.
+fn keep(put: &mut wasm_encoder::InstructionSink<'_>, ty: ValType, at: wasm_encoder::MemArg) {
+    match ty {
+        ValType::I64 => put.i64_store(at),
+        ValType::F32 => put.f32_store(at),
+        ValType::F64 => put.f64_store(at),
+        _ => put.i32_store(at),
+    };
+}
+
 fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     Diagnostics::general(Kind::InvalidModule, format!("the program cannot be rewritten: {}", first_line(&e)))
 }
@@ -51,6 +64,9 @@ fn wrong(e: impl std::fmt::Display) -> Diagnostics {
 impl<'a> Rewriter<'a> {
     pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
         let entry = self.wire();
+        if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
+            self.popular = walk::popular(self.app.function_bodies()).map_err(wrong)?;
+        }
         let (bodies, moved) = self.bodies()?;
         self.write_flush();
         let start = self.write_start(entry);
@@ -296,29 +312,51 @@ impl<'a> Rewriter<'a> {
         })
     }
 
+    /// A function that stores words from an address on: eight of a type at a time, and the rest one by one.
     fn collector(&mut self, number: u32, sources: &[Source]) -> u32 {
         let memory = self.support.layout().memory;
         let reserved = self.support.reserve("whamm.collect");
         let mut body = Function::new([]);
-        for (i, source) in (number * u32::try_from(COLLECTED).unwrap_or(0)..).zip(sources) {
-            let at = word(i * WORD, memory);
-            let mut put = body.instructions();
-            put.local_get(0);
-            match source {
-                Source::Constant(value) => put.i32_const(value.cast_signed()).i32_store(at),
-                Source::Global(global, ValType::I64) => put.global_get(*global).i64_store(at),
-                Source::Global(global, ValType::F32) => put.global_get(*global).f32_store(at),
-                Source::Global(global, ValType::F64) => put.global_get(*global).f64_store(at),
-                Source::Global(global, _) => put.global_get(*global).i32_store(at),
-                Source::Parts(parts, wide) => {
-                    tally::push(&mut put, parts, *wide);
-                    if *wide { put.i64_store(at) } else { put.i32_store(at) }
+        let first = number * u32::try_from(COLLECTED).unwrap_or(0) * WORD;
+        body.instructions().local_get(0).i32_const(first.cast_signed()).i32_add();
+        let mut left = sources;
+        while let Some(ty) = left.first().map(Source::slot) {
+            let same = left.iter().take_while(|source| source.slot() == ty).count();
+            let (run, rest) = left.split_at(same);
+            let (whole, single) = run.split_at(same - same % TOGETHER);
+            for sources in whole.chunks(TOGETHER) {
+                sources.iter().for_each(|source| source.push(&mut body.instructions()));
+                body.instructions().call(self.keeper(ty));
+            }
+            if !single.is_empty() {
+                body.instructions().local_set(0);
+                for (n, source) in (0..).zip(single) {
+                    body.instructions().local_get(0);
+                    source.push(&mut body.instructions());
+                    keep(&mut body.instructions(), ty, word(n * WORD, memory));
                 }
-            };
+                let next = u32::try_from(single.len()).unwrap_or(0) * WORD;
+                body.instructions().local_get(0).i32_const(next.cast_signed()).i32_add();
+            }
+            left = rest;
         }
-        body.instructions().end();
+        body.instructions().drop().end();
         self.support.define(reserved, &(vec![ValType::I32], vec![]), body);
         reserved
+    }
+
+    /// A function that stores several words of a type from an address on, and gives the address behind them.
+    fn keeper(&mut self, ty: ValType) -> u32 {
+        let memory = self.support.layout().memory;
+        let mut code = Vec::new();
+        let mut put = wasm_encoder::InstructionSink::new(&mut code);
+        for n in 0..index(TOGETHER) {
+            put.local_get(0).local_get(n + 1);
+            keep(&mut put, ty, word(n * WORD, memory));
+        }
+        put.local_get(0).i32_const((index(TOGETHER) * WORD).cast_signed()).i32_add();
+        let params = std::iter::once(ValType::I32).chain([ty; TOGETHER]).collect();
+        self.support.shared_body("whamm.keep", (params, vec![ValType::I32]), &[], &code)
     }
 
     /// What happens before the program: globals with values that have to be computed, sites, beginnings; then what it did itself.

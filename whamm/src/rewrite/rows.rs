@@ -1,10 +1,11 @@
 //! Rows of the report for sites: packed, for the run-time support to unpack.
 
-use super::tally::Part;
+use super::tally::{self, Part};
 use crate::emit::report;
 use crate::emit::support::Support;
 use crate::hir::{Probe, Variable};
 use std::collections::HashMap;
+use wasm_encoder::{InstructionSink, ValType};
 
 /// A row.
 #[derive(Clone, Debug)]
@@ -20,11 +21,35 @@ struct Row {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In a global of this type.
-    Global(u32, wasm_encoder::ValType),
+    Global(u32, ValType),
     /// It is what runs add up to, as an i32 or an i64.
     Parts(Vec<Part>, bool),
     /// It is always the same: the handle of a map.
     Constant(u32),
+}
+
+impl Source {
+    /// Of which type it is.
+    pub(crate) fn slot(&self) -> ValType {
+        match self {
+            Self::Global(_, ty) => *ty,
+            Self::Parts(_, true) => ValType::I64,
+            Self::Parts(_, false) | Self::Constant(_) => ValType::I32,
+        }
+    }
+
+    /// Pushes it.
+    pub(crate) fn push(&self, put: &mut InstructionSink<'_>) {
+        match self {
+            Self::Constant(value) => {
+                put.i32_const(value.cast_signed());
+            }
+            Self::Global(global, _) => {
+                put.global_get(*global);
+            }
+            Self::Parts(parts, wide) => tally::push(put, parts, *wide),
+        }
+    }
 }
 
 /// All rows.

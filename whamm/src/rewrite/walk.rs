@@ -5,6 +5,7 @@
 //! next one, or where control leaves.
 
 use crate::events::{self, Instruction};
+use std::collections::{HashMap, HashSet};
 use wasmparser::{FunctionBody, Operator};
 
 /// What an instruction does to the nesting of blocks.
@@ -149,21 +150,63 @@ fn labels(op: &Operator<'_>) -> Vec<u32> {
     }
 }
 
-/// How many instructions a tight loop has at most.
-const TIGHT: usize = 32;
+/// How many instructions a tight loop has at most, and how many if it computes with fractions: what it holds in registers for fractions would
+/// have to leave them for every call.
+const TIGHT: usize = 16;
+const TIGHT_FRACTIONS: usize = 48;
 
-/// Whether each instruction is in a loop that is short, and has no other in it.
+/// Whether each instruction is in a loop that is short, calls nothing, and has no other in it.
 pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
     let mut tight = vec![false; ops.len()];
     let mut inner = ops.len();
     for (i, op) in ops.iter().enumerate().rev().filter(|(_, op)| op.nesting == Nesting::Loop) {
         // Those that begin later have been seen.
-        if inner > op.partner && op.partner - i <= TIGHT {
+        let body = &ops[i..=op.partner];
+        let fractions = body.iter().any(|op| op.event.is_some_and(|e| e.name.starts_with('f')));
+        let most = if fractions { TIGHT_FRACTIONS } else { TIGHT };
+        let calls = body.iter().any(|op| matches!(op.operator, Operator::Call { .. } | Operator::CallIndirect { .. }));
+        if inner > op.partner && body.len() <= most && !calls {
             tight[i..=op.partner].fill(true);
         }
         inner = i;
     }
     tight
+}
+
+/// From how many places in loops a function is called that is popular.
+const POPULAR: u32 = 3;
+
+/// Functions that are called from several places in loops: a program is likely to spend its time there, too. Following calls any further
+/// is no better: it leads to the loops of libraries that print numbers.
+pub(crate) fn popular<'a>(bodies: impl Iterator<Item = &'a FunctionBody<'a>>) -> Result<HashSet<u32>, wasmparser::Error> {
+    let mut calls: HashMap<u32, u32> = HashMap::new();
+    for body in bodies {
+        let mut open = vec![false];
+        let mut reader = body.get_operators_reader()?;
+        while !reader.eof() {
+            let inside = open.last() == Some(&true);
+            match reader.read()? {
+                Operator::Loop { .. } => open.push(true),
+                Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => open.push(inside),
+                Operator::End => drop(open.pop()),
+                Operator::Call { function_index } if inside => *calls.entry(function_index).or_default() += 1,
+                _ => {}
+            }
+        }
+    }
+    Ok(calls.into_iter().filter(|call| call.1 >= POPULAR).map(|call| call.0).collect())
+}
+
+/// Whether each instruction is in a loop, where a program is likely to spend its time.
+pub(crate) fn looping(ops: &[Op<'_>]) -> Vec<bool> {
+    let mut end = 0;
+    let looping = |(i, op): (usize, &Op<'_>)| {
+        if op.nesting == Nesting::Loop {
+            end = end.max(op.partner);
+        }
+        i < end
+    };
+    ops.iter().enumerate().map(looping).collect()
 }
 
 /// The instructions of a function.

@@ -834,6 +834,8 @@
   (func $core_map (param $map i32) (call $flush) (call $core_print_map (local.get $map)))
 
   (func $no_map (param $map i32) (unreachable))
+  (func $no_f32 (param $x f32) (unreachable))
+  (func $no_f64 (param $x f64) (unreachable))
 
   ;; ---- the environment: a row of texts NAME=VALUE, each with a zero byte behind it
 
@@ -959,6 +961,6 @@
   (export "put_map" (func $put_map)) (export "rows" (func $rows)) (export "records" (func $records)) (export "write_kept" (func $write_kept))
   (export "kept_report" (func $kept_report)) (export "write_own" (func $write_own)) (export "write_lent" (func $write_lent)) (export "open_own" (func $open_own))
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
-  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "fid_get" (func $fid_get))
+  (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "no_f32" (func $no_f32)) (export "no_f64" (func $no_f64)) (export "fid_get" (func $fid_get))
   (export "fid_fill" (func $fid_fill)) (export "fid_copy" (func $fid_copy)) (export "fid_init" (func $fid_init)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
   (export "env_or" (func $env_or)) (export "join" (func $join)))

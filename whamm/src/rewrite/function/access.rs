@@ -29,7 +29,7 @@ impl<'a> Walker<'_, 'a> {
             globals: self.r.globals.clone(),
             frames: self.frames.clone(),
             bounds,
-            repeated: self.tight[i],
+            repeated: self.is_hot(i),
             ..Scope::default()
         }
     }

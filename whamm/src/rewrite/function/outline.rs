@@ -1,12 +1,18 @@
-//! Bodies that call libraries stand in functions of their own, which the sites share; only in tight loops they are written
-//! out in place.
+//! Bodies that call libraries, which sites share.
+//!
+//! What such a body needs of a site is a few numbers, computed from operands. So it stands in a function of its own, which is handed these
+//! numbers; where nothing else wants to see the operands, the function gives them back, so that they need not be kept. Where the program is
+//! likely to spend its time the body is written out in place, library and all; but what is done only in the rarer case of a choice stays
+//! behind a call.
 
 use super::*;
-use crate::hir::{Body, Builtin};
+use crate::fold::Nothing;
+use crate::hir::{Body, Builtin, Stmt};
+use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
 /// What is known of a site but for the distance from its operand's address, which is handed over.
-struct WithoutOffset<'s>(&'s Site<'s>);
+pub(super) struct WithoutOffset<'s>(pub(super) &'s Site<'s>);
 
 impl Known for WithoutOffset<'_> {
     fn bound(&self, bound: Bound, ty: &Ty) -> Option<ExprKind> {
@@ -22,60 +28,318 @@ impl Known for WithoutOffset<'_> {
     }
 }
 
-/// What a body asks for that it can be handed over: operands, and whether also the offset; none if it asks for more, or calls nothing.
-fn handed_over(body: &Body) -> Option<(BTreeSet<u8>, bool)> {
-    let (mut operands, mut offset, mut calls, mut more) = (BTreeSet::new(), false, false, false);
+/// Whether a body calls a library, and needs nothing but operands and global variables.
+pub(crate) fn is_shared(body: &Body) -> bool {
+    let (mut calls, mut more) = (false, false);
     body.walk(&mut |e| match &e.kind {
-        ExprKind::Bound(Bound::Arg(n)) => {
-            operands.insert(*n);
-        }
-        ExprKind::Bound(Bound::Offset) => offset = true,
-        ExprKind::Bound(b) => more |= !b.is_static(),
-        ExprKind::Var(Var::Global(_)) => {}
-        ExprKind::Var(_) | ExprKind::Builtin(..) | ExprKind::Call(..) => more = true,
+        ExprKind::Bound(b) => more |= !(b.is_static() || matches!(b, Bound::Arg(_))),
+        ExprKind::Var(Var::Local(_) | Var::Site(_) | Var::Frame(_)) | ExprKind::Builtin(..) | ExprKind::Call(..) => more = true,
         ExprKind::Library(call, _) => calls |= !call.at_match,
         _ => {}
     });
-    more |= !(body.sites.is_empty() && body.locals.is_empty() && body.assigned.is_empty() && body.inits.is_empty());
-    (calls && !more).then_some((operands, offset))
+    let plain = body.sites.is_empty() && body.locals.is_empty() && body.assigned.is_empty() && body.inits.is_empty();
+    plain && calls && !more
+}
+
+/// What a function is given that gives operands back: their types, the deepest first, and perhaps the offset.
+struct Way {
+    types: Vec<ValType>,
+    offset: bool,
+}
+
+/// Statements in which operands are the numbers that are handed over.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Shared {
+    pub(super) stmts: Vec<Stmt>,
+    pub(super) types: Vec<ValType>,
+}
+
+/// The numbers, as the site computes them; and the type of each.
+#[derive(Default)]
+struct Handing {
+    values: Vec<Expr>,
+    /// Whether constants that a library is called with are handed over too, so that all sites share one function.
+    constants: bool,
+}
+
+impl Handing {
+    /// Statements, with what is computed from operands handed over; none if they are not of the simple kinds.
+    fn stmts(&mut self, stmts: &[Stmt], known: &dyn Known) -> Option<Vec<Stmt>> {
+        let stmt = |stmt: &Stmt| {
+            Some(match stmt {
+                Stmt::If(cond, yes, no) => {
+                    Stmt::If(self.expr(fold::fold(cond.clone(), known))?, self.stmts(yes, known)?, self.stmts(no, known)?)
+                }
+                Stmt::Update(place @ Place::Var(..), op, e) => {
+                    Stmt::Update(place.clone(), *op, self.expr(fold::fold(e.clone(), known))?)
+                }
+                Stmt::Assign(place @ Place::Var(..), e) => Stmt::Assign(place.clone(), self.expr(fold::fold(e.clone(), known))?),
+                Stmt::Do(e) => Stmt::Do(self.expr(fold::fold(e.clone(), known))?),
+                _ => return None,
+            })
+        };
+        stmts.iter().map(stmt).collect()
+    }
+
+    fn expr(&mut self, e: Expr) -> Option<Expr> {
+        self.with(e, false)
+    }
+
+    /// An expression; perhaps constants are handed over too.
+    fn with(&mut self, e: Expr, constant: bool) -> Option<Expr> {
+        let Expr { kind, ty, span } = e;
+        let kind = match kind {
+            kind if (depends(&kind) || constant) && is_arithmetic(&kind) && ty.slots().len() == 1 => {
+                self.value(Expr { kind, ty: ty.clone(), span })?
+            }
+            ExprKind::Bound(_) => return None,
+            ExprKind::Unary(op, a) => ExprKind::Unary(op, Box::new(self.expr(*a)?)),
+            ExprKind::Binary(op, a, b) => ExprKind::Binary(op, Box::new(self.expr(*a)?), Box::new(self.expr(*b)?)),
+            ExprKind::Cast(a) => ExprKind::Cast(Box::new(self.expr(*a)?)),
+            ExprKind::Library(call, args) => {
+                ExprKind::Library(call, args.into_iter().map(|e| self.with(e, self.constants)).collect::<Option<_>>()?)
+            }
+            kind if is_constant_or_global(&kind) => kind,
+            _ => return None,
+        };
+        Some(Expr { kind, ty, span })
+    }
+
+    fn value(&mut self, e: Expr) -> Option<ExprKind> {
+        let at = self.values.iter().position(|known| same(known, &e)).unwrap_or_else(|| {
+            self.values.push(e);
+            self.values.len() - 1
+        });
+        Some(ExprKind::Bound(Bound::Arg(u8::try_from(at).ok()?)))
+    }
+}
+
+fn is_constant_or_global(kind: &ExprKind) -> bool {
+    matches!(kind, ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Var(Var::Global(_)))
+}
+
+fn depends(kind: &ExprKind) -> bool {
+    let inside = |e: &Expr| depends(&e.kind);
+    match kind {
+        ExprKind::Bound(_) => true,
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) => inside(a),
+        ExprKind::Binary(_, a, b) => inside(a) || inside(b),
+        _ => false,
+    }
+}
+
+/// Whether it is computed from operands and constants, and always can be.
+fn is_arithmetic(kind: &ExprKind) -> bool {
+    match kind {
+        ExprKind::Bound(Bound::Arg(_) | Bound::Offset) | ExprKind::Int(_) => true,
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) => is_arithmetic(&a.kind),
+        ExprKind::Binary(op, a, b) => {
+            !op.is_logic() && !matches!(op, BinOp::Div | BinOp::Rem) && is_arithmetic(&a.kind) && is_arithmetic(&b.kind)
+        }
+        _ => false,
+    }
+}
+
+/// Whether two computations give the same number, wherever they are written.
+fn same(a: &Expr, b: &Expr) -> bool {
+    let kinds = match (&a.kind, &b.kind) {
+        (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && same(a, b),
+        (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
+        (ExprKind::Binary(op, a, c), ExprKind::Binary(of, b, d)) => op == of && same(a, b) && same(c, d),
+        (a, b) => a == b,
+    };
+    kinds && a.ty == b.ty
+}
+
+/// If only the rarer case of a choice is left: when it is not so, and what is to be done then.
+pub(super) fn rare(stmts: &[Stmt]) -> Option<(&Expr, &[Stmt])> {
+    let [Stmt::If(unless, yes, no)] = stmts else { return None };
+    let mut calls = false;
+    no.iter().for_each(|stmt| stmt.walk(&mut |e| calls |= matches!(e.kind, ExprKind::Library(..))));
+    (yes.is_empty() && calls).then_some((unless, no))
+}
+
+/// Where numbers that are handed over are.
+pub(super) fn bound_to(locals: &[u32]) -> HashMap<Bound, Storage> {
+    (0..).zip(locals).map(|(n, &local)| (Bound::Arg(n), Storage::Locals(local))).collect()
 }
 
 impl<'a> Walker<'_, 'a> {
-    /// Writes a call of a function with the body of an action, if it can be one and is not better written out in place.
-    pub(super) fn call_body(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], at_entry: bool) -> bool {
-        if at_entry || self.tight[i] {
-            return false;
-        }
-        let Some((operands, offset)) = handed_over(&action.probe.body) else { return false };
-        let Some(operands) = operands.iter().map(|&n| Some((n, *args.get(usize::from(n))?))).collect::<Option<Vec<_>>>() else {
-            return false;
-        };
-        let mut shape: Vec<ValType> = operands.iter().map(|o| o.1.1).collect();
-        let mut scope = Scope { globals: self.r.globals.clone(), repeated: true, ..Scope::default() };
-        for (local, (n, _)) in (0..).zip(&operands) {
-            scope.bounds.insert(Bound::Arg(*n), Storage::Locals(local));
+    /// What an action does, as what other sites can do too, and the numbers that this site hands over.
+    pub(super) fn handed(&self, action: &Action<'a>, i: usize, offset: bool) -> Option<(Shared, Vec<Expr>)> {
+        if !is_shared(&action.probe.body) {
+            return None;
         }
         let (pc, index, last) = self.site(i, false);
         let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
-        let far = if offset { site.bound(Bound::Offset, &Ty::U64) } else { None };
-        if let Some(ExprKind::Int(_)) = far {
-            scope.bounds.insert(Bound::Offset, Storage::Locals(u32::try_from(shape.len()).unwrap_or(0)));
-            shape.push(ValType::I64);
+        let known: &dyn Known = if offset { &site } else { &WithoutOffset(&site) };
+        let mut handing = Handing::default();
+        let mut stmts = handing.stmts(action.rest.as_ref().unwrap_or(&action.probe.body.stmts), known)?;
+        if let Some(predicate) = &action.predicate {
+            stmts = vec![Stmt::If(handing.expr(fold::fold(predicate.clone(), known))?, stmts, vec![])];
         }
-        let mut locals = Locals::new(u32::try_from(shape.len()).unwrap_or(0));
-        let known = WithoutOffset(&site);
-        let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &known, self.r.program, self.r.libraries);
-        let body = &action.probe.body;
-        emitter.body(action.predicate.as_ref(), action.rest.as_ref().unwrap_or(&body.stmts));
+        let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
+        Some((Shared { stmts, types }, handing.values))
+    }
+
+    /// The code of statements, given where the numbers are; the rarer case of a choice is a call.
+    pub(super) fn written(&mut self, stmts: &[Stmt], at: &[u32], locals: &mut Locals) -> Option<Vec<u8>> {
+        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+        let call = match rare(stmts) {
+            Some((unless, no)) => Some((unless, self.apart(no)?)),
+            None => None,
+        };
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(&mut self.r.support, locals, &scope, &Nothing, program, libraries);
+        if let Some((unless, (callee, values))) = call {
+            emitter.expr(unless);
+            emitter.put().i32_eqz().if_(BlockType::Empty);
+            values.iter().for_each(|value| emitter.expr(value));
+            emitter.put().call(callee).end();
+        } else {
+            emitter.body(None, stmts);
+        }
+        Some(std::mem::take(&mut emitter.out))
+    }
+
+    /// The function that does something which is seldom done, for all sites; and the numbers that it is handed.
+    pub(super) fn apart(&mut self, stmts: &[Stmt]) -> Option<(u32, Vec<Expr>)> {
+        let mut handing = Handing { constants: true, ..Handing::default() };
+        let stmts = handing.stmts(stmts, &Nothing)?;
+        let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
+        Some((self.callee(&Shared { stmts, types }, 1)?, handing.values))
+    }
+
+    /// The function that does something several times, each time with other numbers.
+    pub(super) fn callee(&mut self, shared: &Shared, times: usize) -> Option<u32> {
+        let params = shared.types.repeat(times);
+        let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
+        let mut code = Vec::new();
+        let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
+        for n in 0..times {
+            let at = &own[n * shared.types.len()..][..shared.types.len()];
+            code.extend(self.written(&shared.stmts, at, &mut locals)?);
+        }
+        Some(self.r.support.shared_body("whamm.probe", (params, vec![]), locals.types(), &code))
+    }
+
+    /// Writes numbers that are handed over, given where operands are.
+    pub(super) fn hand_over(&mut self, values: &[Expr], operands: &HashMap<Bound, Storage>) {
+        let scope = Scope { bounds: operands.clone(), ..Scope::default() };
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        values.iter().for_each(|value| emitter.expr(value));
         let code = std::mem::take(&mut emitter.out);
-        let callee = self.r.support.shared_body(shape, locals.types(), &code);
-        for (_, (local, _)) in operands {
-            self.put().local_get(local);
+        self.out.extend(code);
+    }
+
+    /// Writes a call of a function with the body of an action, if it can be one and is not better written out in place.
+    pub(super) fn call_body(&mut self, action: &Action<'a>, i: usize, args: &[(u32, ValType)], at_entry: bool) -> bool {
+        if at_entry || self.is_hot(i) {
+            return false;
         }
-        if let Some(ExprKind::Int(far)) = far {
-            self.put().i64_const(i64::try_from(far).unwrap_or(0));
+        let Some((shared, values)) = self.handed(action, i, true) else { return false };
+        let Some(callee) = self.callee(&shared, 1) else { return false };
+        let operands: Vec<u32> = args.iter().map(|a| a.0).collect();
+        self.hand_over(&values, &bound_to(&operands));
+        self.put().call(callee);
+        true
+    }
+
+    /// Writes a call of a function that does what the only action at an instruction does and gives its operands back.
+    pub(super) fn pass(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
+        if self.is_hot(i) {
+            return false;
+        }
+        let Some((shared, values)) = self.handed(action, i, false) else { return false };
+        let Some(deepest) = deepest(&values) else { return false };
+        let Some(taken) = args.get(..=usize::from(deepest)) else { return false };
+        let types: Vec<ValType> = taken.iter().rev().map(|&t| self.val(t)).collect();
+        let offset = asks_offset(&values).then(|| self.offset(i)).flatten();
+        let way = Way { types, offset: offset.is_some() };
+        let Some(callee) = self.passing(&shared.stmts, &values, &way, false) else { return false };
+        if let Some(offset) = offset {
+            self.put().i64_const(offset);
         }
         self.put().call(callee);
         true
     }
+
+    /// The function that does something with numbers computed from what it is given, and gives the operands back. The rarer case of a
+    /// choice is another such function, so that nothing has to be kept while it runs.
+    fn passing(&mut self, stmts: &[Stmt], values: &[Expr], way: &Way, seldom: bool) -> Option<u32> {
+        let given = u32::try_from(way.types.len()).ok()?;
+        let mut params = way.types.clone();
+        params.extend(way.offset.then_some(ValType::I64));
+        let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
+        let own: Vec<u32> = values.iter().map(|e| locals.take(e.ty.slots()[0])).collect();
+        let other = match rare(stmts) {
+            Some((_, no)) => Some(self.passing(no, values, way, true)?),
+            None => None,
+        };
+        let operands = (0..given).map(|n| Storage::Locals(given - 1 - n));
+        let mut bounds: HashMap<Bound, Storage> = (0..).map(Bound::Arg).zip(operands).collect();
+        bounds.insert(Bound::Offset, Storage::Locals(given));
+        let scope = Scope { bounds, ..Scope::default() };
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+        for (value, &local) in values.iter().zip(&own) {
+            emitter.expr(value);
+            emitter.put().local_set(local);
+        }
+        let mut code = std::mem::take(&mut emitter.out);
+        let back = |code: &mut Vec<u8>, n: u32| {
+            for local in 0..n {
+                InstructionSink::new(code).local_get(local);
+            }
+        };
+        if let (Some((unless, _)), Some(other)) = (rare(stmts), other) {
+            let ty = self.r.support.block(&way.types);
+            let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(&own), repeated: true, ..Scope::default() };
+            let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+            emitter.expr(unless);
+            code.append(&mut emitter.out);
+            InstructionSink::new(&mut code).if_(ty);
+            back(&mut code, given);
+            InstructionSink::new(&mut code).else_();
+            back(&mut code, u32::try_from(params.len()).ok()?);
+            InstructionSink::new(&mut code).call(other).end();
+        } else if seldom {
+            let (callee, numbers) = self.apart(stmts)?;
+            let scope = Scope { bounds: bound_to(&own), ..Scope::default() };
+            let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
+            numbers.iter().for_each(|number| emitter.expr(number));
+            emitter.put().call(callee);
+            code.append(&mut emitter.out);
+            back(&mut code, given);
+        } else {
+            code.extend(self.written(stmts, &own, &mut locals)?);
+            back(&mut code, given);
+        }
+        Some(self.r.support.shared_body("whamm.probe", (params, way.types.clone()), locals.types(), &code))
+    }
+
+    fn offset(&self, i: usize) -> Option<i64> {
+        let (pc, index, last) = self.site(i, false);
+        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        match site.bound(Bound::Offset, &Ty::U64) {
+            Some(ExprKind::Int(offset)) => i64::try_from(offset).ok(),
+            _ => None,
+        }
+    }
+}
+
+/// The deepest operand that is asked for.
+pub(super) fn deepest(values: &[Expr]) -> Option<u8> {
+    let mut most = None;
+    values
+        .iter()
+        .for_each(|e| e.walk(&mut |e| most = most.max(if let ExprKind::Bound(b) = e.kind { argument(b) } else { None })));
+    most
+}
+
+fn asks_offset(values: &[Expr]) -> bool {
+    let mut asks = false;
+    values.iter().for_each(|e| e.walk(&mut |e| asks |= e.kind == ExprKind::Bound(Bound::Offset)));
+    asks
 }

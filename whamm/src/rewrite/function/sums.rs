@@ -125,7 +125,7 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
-    /// Of a choice between two sums that only the site can make: the first is added for the stretch, and the site counts how often the
+    /// Of a choice that only the site can make, and that usually only adds: this is added for the stretch, and the site undoes it if the
     /// choice falls otherwise. What a script says first is taken to be the usual.
     pub(super) fn usual(&mut self, body: &'a Body, (pc, number, last): (u32, u32, bool), index: usize) -> Option<Vec<Stmt>> {
         let [Stmt::If(cond, yes, no)] = &body.stmts[..] else { return None };
@@ -139,17 +139,19 @@ impl<'a> Walker<'_, 'a> {
         }
         let [mut usual, mut other] = [Vec::new(), Vec::new()];
         self.gains(yes, &at, (1, 0), &mut usual)?;
-        self.gains(no, &at, (1, 0), &mut other)?;
-        let [usual, other] = [self.globals(&usual)?, self.globals(&other)?];
+        let usual = self.globals(&usual)?;
+        let summed = self.gains(no, &at, (1, 0), &mut other).and_then(|()| self.globals(&other));
         for &(sum, amount) in &usual {
             self.add(sum, amount, 0);
         }
+        let rest = if summed.is_some() { &[][..] } else { &no[..] };
+        let other = summed.unwrap_or_default();
         let wide = usual.iter().chain(&other).any(|gain| gain.0.1);
         let counter = self.otherwise(body, wide, &usual, &other);
         let (ty, span) = (if wide { Ty::U64 } else { Ty::U32 }, cond.span);
         let one = Expr { kind: ExprKind::Int(1), ty: ty.clone(), span };
         let count = Stmt::Update(Place::Var(Var::Global(counter), ty), BinOp::Add, one);
-        Some(vec![Stmt::If(cond.clone(), vec![], vec![count])])
+        Some(vec![Stmt::If(cond.clone(), vec![], std::iter::once(count).chain(rest.iter().cloned()).collect())])
     }
 
     /// Where gains go that are all of global variables.

@@ -1,0 +1,232 @@
+//! Calls of libraries that are put off, to be made together.
+//!
+//! A library that is part of the module sees nothing of the program, and the program nothing of it. So it does not matter when in a stretch
+//! of straight code it is called, as long as the order of calls stays: the operands wait in locals until something comes behind which control
+//! may not go on, or which another probe looks at. Then sites that do the same share one call.
+//!
+//! Where the program is likely to spend its time, it is first seen in place whether there is anything to do for any of them. Asking changes
+//! nothing, so the answers for all hold if each is that there is nothing.
+
+use super::outline::{Shared, bound_to, deepest, rare};
+use super::*;
+use crate::events;
+use crate::fold::Nothing;
+use crate::hir::Stmt;
+use crate::syntax::ast::BinOp;
+
+/// How many sites share a call.
+const MOST: usize = 4;
+
+/// So many sites do even what is rare in place, in a tight loop.
+const FEW: usize = 2;
+
+/// A site whose call is put off.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    shared: Shared,
+    values: Vec<Expr>,
+    operands: HashMap<Bound, Storage>,
+    /// Locals that are ours until the call is made.
+    held: Vec<(u32, ValType)>,
+    hot: bool,
+    /// Whether not even the rarer case is a call.
+    tight: bool,
+}
+
+impl<'a> Walker<'_, 'a> {
+    /// Puts off what the only action at an instruction does, if that is worth while: its operands are kept, and stay on the stack.
+    pub(super) fn postpone(&mut self, action: &Action<'a>, i: usize, args: &[W]) -> bool {
+        if self.r.options.exact_traps || walk::interrupts(&self.ops[i].operator) {
+            return false;
+        }
+        let Some((shared, values)) = self.handed(action, i, true) else { return false };
+        let hot = self.is_hot(i);
+        let fits = self.waiting.last().is_some_and(|last| last.shared == shared && last.hot == hot);
+        let worth = if hot { self.asks_first(&shared) } else { fits || self.followed(i) };
+        if !worth || !self.only_guests(action) {
+            return false;
+        }
+        if !fits || self.waiting.len() == MOST {
+            self.make_calls();
+        }
+        let Some((operands, held)) = self.put_by(&values, i, args) else { return false };
+        let tight = hot && self.tight[i];
+        self.waiting.push(Waiting { shared, values, operands, held, hot, tight });
+        true
+    }
+
+    /// Whether the body begins with a question that changes nothing.
+    fn asks_first(&self, shared: &Shared) -> bool {
+        let Some((unless, _)) = rare(&shared.stmts) else { return false };
+        let mut pure = true;
+        unless.walk(&mut |e| {
+            pure &= match &e.kind {
+                ExprKind::Library(call, _) => self.r.support.only_asks(call.library, &call.function),
+                ExprKind::Binary(op, ..) => !matches!(op, BinOp::Div | BinOp::Rem),
+                _ => true,
+            }
+        });
+        pure
+    }
+
+    fn only_guests(&self, action: &Action<'a>) -> bool {
+        let mut only = true;
+        action.probe.body.walk(&mut |e| {
+            if let ExprKind::Library(call, _) = &e.kind {
+                only &= call.at_match || self.r.support.is_guest(call.library);
+            }
+        });
+        only
+    }
+
+    /// Whether another site that looks the same comes in the same stretch.
+    fn followed(&self, i: usize) -> bool {
+        let width = |op: &Op<'_>| op.event.and_then(events::Instruction::accessed);
+        let ahead = self.ops[i + 1..].iter().take_while(|op| !op.is_label() && !walk::interrupts(&op.operator));
+        ahead.filter(|op| op.event.is_some_and(|e| self.r.asking[e.index])).map(width).next() == Some(width(&self.ops[i]))
+    }
+
+    /// Keeps the operands that are asked for until the call is made.
+    #[expect(clippy::type_complexity, reason = "where they are, and what is ours of it")]
+    fn put_by(&mut self, values: &[Expr], i: usize, args: &[W]) -> Option<(HashMap<Bound, Storage>, Vec<(u32, ValType)>)> {
+        let Some(deepest) = deepest(values) else { return Some((HashMap::new(), vec![])) };
+        let taken: Vec<ValType> = args.get(..=usize::from(deepest))?.iter().map(|&t| self.val(t)).collect();
+        if let (0, Some(O::LocalGet { local_index })) = (deepest, i.checked_sub(1).map(|before| &self.ops[before].operator)) {
+            return Some((bound_to(&[*local_index]), vec![]));
+        }
+        let held: Vec<(u32, ValType)> = taken.into_iter().map(|ty| (self.hold(ty), ty)).collect();
+        let own: Vec<u32> = held.iter().map(|h| h.0).collect();
+        for (n, &local) in own.iter().enumerate() {
+            if n + 1 == own.len() {
+                self.put().local_tee(local);
+            } else {
+                self.put().local_set(local);
+            }
+        }
+        for &local in own.iter().rev().skip(1) {
+            self.put().local_get(local);
+        }
+        Some((bound_to(&own), held))
+    }
+
+    fn hold(&mut self, ty: ValType) -> u32 {
+        let free = self.spare.iter().position(|s| s.1 == ty);
+        free.map_or_else(|| self.locals.keep(ty), |n| self.spare.swap_remove(n).0)
+    }
+
+    /// Before an instruction: makes calls that cannot wait until it is behind.
+    pub(super) fn before(&mut self, i: usize) {
+        let due = match self.ops[i].operator {
+            O::LocalSet { local_index } | O::LocalTee { local_index } => {
+                self.waiting.iter().any(|w| w.operands.values().any(|s| *s == Storage::Locals(local_index)))
+            }
+            ref op => self.ops[i].is_label() || walk::interrupts(op),
+        };
+        if due {
+            self.make_calls();
+        }
+    }
+
+    /// Makes the calls that were put off.
+    pub(super) fn make_calls(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let Some(first) = waiting.first() else { return };
+        let mark = self.locals.mark();
+        if first.hot {
+            self.ask_and_call(&waiting);
+        } else if let Some(callee) = self.callee(&first.shared, waiting.len()) {
+            for site in &waiting {
+                self.hand_over(&site.values, &site.operands);
+            }
+            self.put().call(callee);
+        }
+        self.locals.release(mark);
+        self.spare.extend(waiting.into_iter().flat_map(|site| site.held));
+    }
+
+    /// Sees in place whether there is anything to do.
+    fn ask_and_call(&mut self, waiting: &[Waiting]) {
+        let shared = &waiting[0].shared;
+        let Some((unless, no)) = rare(&shared.stmts) else { return };
+        let mut own = Vec::new();
+        for (n, site) in waiting.iter().enumerate() {
+            let numbers: Vec<u32> = shared.types.iter().map(|&ty| self.locals.take(ty)).collect();
+            self.hand_over(&site.values, &site.operands);
+            let question = self.question(unless, &numbers);
+            self.set_and(&numbers, &question);
+            if n > 0 {
+                self.put().i32_or();
+            }
+            own.extend(numbers);
+        }
+        self.put().if_(BlockType::Empty);
+        match waiting {
+            [one] if one.tight => self.do_plainly(no, &own),
+            many if many[0].tight && many.len() <= FEW => {
+                own.chunks(shared.types.len().max(1)).for_each(|numbers| self.do_plainly(&shared.stmts, numbers));
+            }
+            [_] => {
+                if let Some((callee, numbers)) = self.apart(no) {
+                    self.hand_over(&numbers, &bound_to(&own));
+                    self.put().call(callee);
+                }
+            }
+            many => {
+                for &local in &own {
+                    self.put().local_get(local);
+                }
+                if let Some(callee) = self.callee(shared, many.len()) {
+                    self.put().call(callee);
+                }
+            }
+        }
+        self.put().end();
+    }
+
+    /// Writes statements in place, given where the numbers are.
+    fn do_plainly(&mut self, stmts: &[Stmt], at: &[u32]) {
+        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        emitter.body(None, stmts);
+        let code = std::mem::take(&mut emitter.out);
+        self.out.extend(code);
+    }
+
+    /// Puts numbers from the stack into locals, and goes on with code that may begin by getting one.
+    fn set_and(&mut self, numbers: &[u32], code: &[u8]) {
+        let (&[first, ref others @ ..], mut get) = (numbers, Vec::new()) else {
+            self.out.extend(code);
+            return;
+        };
+        for &local in others.iter().rev() {
+            self.put().local_set(local);
+        }
+        InstructionSink::new(&mut get).local_get(first);
+        match code.strip_prefix(&get[..]) {
+            Some(rest) => {
+                self.put().local_tee(first);
+                self.out.extend(rest);
+            }
+            None => {
+                self.put().local_set(first);
+                self.out.extend(code);
+            }
+        }
+    }
+
+    /// The code that tells whether something is to be done: it leaves a number that is zero if not.
+    fn question(&mut self, unless: &Expr, at: &[u32]) -> Vec<u8> {
+        let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
+        let (program, libraries) = (self.r.program, self.r.libraries);
+        let mut emitter = Emitter::new(&mut self.r.support, &mut self.locals, &scope, &Nothing, program, libraries);
+        match &unless.kind {
+            ExprKind::Binary(BinOp::Eq, a, b) if b.kind == ExprKind::Int(0) && a.ty.slots() == [ValType::I32] => emitter.expr(a),
+            _ => {
+                emitter.expr(unless);
+                emitter.put().i32_eqz();
+            }
+        }
+        std::mem::take(&mut emitter.out)
+    }
+}
