@@ -16,6 +16,7 @@
 
 mod first_piece;
 mod large;
+mod observed;
 pub(crate) mod peer;
 pub(crate) mod program;
 mod rust;

@@ -24,6 +24,7 @@ mod table2;
 mod table3;
 mod toggle_wasm;
 mod toggling;
+mod whamm;
 mod whamm_rewriting;
 
 use clap::{Parser, Subcommand};
@@ -109,6 +110,11 @@ enum Experiment {
         #[arg(long)]
         peers: bool,
     },
+    /// What monitors cost that are modules, beside rewriting and what the engine has built in.
+    Whamm {
+        /// Only these programs, of those that `engine` runs.
+        programs: Vec<String>,
+    },
     /// Our engine in a process of its own: what `engine` starts.
     #[command(hide = true)]
     WasmAot {
@@ -143,6 +149,7 @@ fn main() -> ExitCode {
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
         Experiment::WhammRewriting { programs, peers } => whamm_rewriting::measure(arguments.quick, programs, *peers),
+        Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
         Experiment::WasmAot { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),
     };

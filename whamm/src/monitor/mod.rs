@@ -8,6 +8,7 @@
 //! variables of frames. Then the module imports a function `v1` of `wasm-aot:ext`, which is never called: an engine that does not have it
 //! refuses the module instead of running it wrongly.
 
+mod elements;
 mod frames;
 mod group;
 mod name;
@@ -27,6 +28,7 @@ use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
+use elements::Element;
 use group::Group;
 use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +57,8 @@ struct Maker<'a> {
     /// Libraries whose memories are imported.
     memories: Vec<u32>,
     globals: Vec<Storage>,
+    /// Elements of maps that globals stand for, behind those of the program.
+    elements: Vec<Element>,
     frames: Vec<Storage>,
     /// Bits of frames' slots that are flipped, so that zero is what a variable begins with.
     flipped: BTreeMap<u32, i64>,
@@ -78,7 +82,9 @@ pub fn compile(
     let mut groups: Vec<Group<'_>> = beginning.iter().filter_map(group::of).collect();
     groups.extend(group::collect(program, said));
     let extended = !program.frames.is_empty() || groups.iter().any(Group::is_extended);
+    let elements = elements::replace(program, &mut groups);
     let mut maker = Maker::new(program, libraries, options, extended);
+    maker.keep(elements);
     for group in &groups {
         maker.group(group, said);
     }
@@ -132,6 +138,7 @@ impl<'a> Maker<'a> {
             imports,
             memories,
             globals,
+            elements: Vec::new(),
             frames,
             flipped,
             chain: None,
@@ -139,6 +146,15 @@ impl<'a> Maker<'a> {
             exports: vec![],
             helpers: BTreeSet::new(),
         }
+    }
+
+    /// Has globals for elements.
+    fn keep(&mut self, elements: Vec<Element>) {
+        for element in &elements {
+            let slot = element.ty.slots().first().copied().unwrap_or(ValType::I32);
+            self.globals.push(Storage::Globals(self.support.global(slot, 0)));
+        }
+        self.elements = elements;
     }
 
     fn scope(&self) -> Scope {
@@ -347,6 +363,7 @@ impl<'a> Maker<'a> {
         let (format, chain, globals) = (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
         let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
+        let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
         let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
             e.open_destination(destination);
             for (predicate, stmts, locals) in ends.iter().chain(&reports) {
@@ -354,6 +371,7 @@ impl<'a> Maker<'a> {
                 e.body(predicate.as_ref(), stmts);
             }
             if own {
+                e.body(None, &settled);
                 e.heading(format);
                 if chain != (None, None) {
                     let records = e.support.runtime("records");

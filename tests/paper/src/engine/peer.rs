@@ -64,13 +64,15 @@ pub(crate) struct Subject {
     pub(crate) environment: Vec<(&'static str, &'static str)>,
     /// Modules that it imports from, under their names; for engines that keep what they compiled.
     pub(crate) beside: Vec<Subject>,
+    /// Who looks at it, if anybody does; for our engine.
+    pub(crate) observed: Option<Observed>,
     /// Whether it counts its own steps, which must then be the same in all engines.
     pub(crate) counts: bool,
 }
 
 impl Subject {
     pub(crate) fn new(name: &'static str, module: PathBuf) -> Self {
-        Self { name, module, arguments: Vec::new(), environment: Vec::new(), beside: Vec::new(), counts: false }
+        Self { name, module, arguments: Vec::new(), environment: Vec::new(), beside: Vec::new(), observed: None, counts: false }
     }
 
     /// The file that a peer runs.
@@ -80,6 +82,15 @@ impl Subject {
             _ => self.module.with_extension(peer.name()),
         }
     }
+}
+
+/// A monitor that is a module.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    pub(crate) monitor: PathBuf,
+    pub(crate) library: Option<PathBuf>,
+    /// Whether its functions are called, and not written out.
+    pub(crate) called: bool,
 }
 
 /// Compiles a module as a peer does, for [`run`] to run.
@@ -110,7 +121,14 @@ pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figur
     for module in &subject.beside {
         command.arg("--beside").arg(format!("{}={}", module.name, module.compiled(peer).display()));
     }
-    command.arg(compiled).args(&subject.arguments);
+    if let Some(observed) = &subject.observed {
+        command.arg("--monitor").arg(&observed.monitor).args(observed.called.then_some("--called"));
+        if let Some(library) = &observed.library {
+            command.arg("--library").arg(library);
+        }
+    }
+    let file = if subject.observed.is_some() { subject.module.clone() } else { compiled };
+    command.arg(file).args(&subject.arguments);
     measure(tools, peer, subject, &mut command)
 }
 

@@ -42,19 +42,28 @@ pub(crate) enum Act {
 /// A file of machine code, as a program, and its world.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Program {
-    figures: PathBuf,
+    pub(super) figures: PathBuf,
     /// NAME=VALUE, for the program's environment.
     #[arg(long)]
     env: Vec<String>,
     /// NAME=COMPILED: a module whose exports may be imported under a name.
     #[arg(long)]
     beside: Vec<String>,
+    /// A monitor that looks at it, for programs that are not compiled yet.
+    #[arg(long)]
+    pub(super) monitor: Option<PathBuf>,
+    /// What the monitor imports from, under the file's name.
+    #[arg(long)]
+    pub(super) library: Option<PathBuf>,
+    /// The monitor's functions are called, and not written out.
+    #[arg(long)]
+    pub(super) called: bool,
     /// Writes as the peer does.
     #[arg(long)]
     first_piece: bool,
-    compiled: PathBuf,
+    pub(super) compiled: PathBuf,
     #[arg(trailing_var_arg = true)]
-    arguments: Vec<String>,
+    pub(super) arguments: Vec<String>,
 }
 
 /// How our engine makes code.
@@ -87,6 +96,7 @@ pub(crate) fn act(act: &Act, making: &Making) -> Result<(), Box<dyn Error>> {
     let before = Resident::forget()?;
     let (path, mut figures) = match act {
         Act::Compile { figures, module, compiled } => (figures, compile(module, compiled, making)?),
+        Act::Run(program) if program.monitor.is_some() => (&program.figures, super::observed::run(program)?),
         Act::Run(program) => (&program.figures, run(program)?),
     };
     figures.memory = Resident::now()?.most.saturating_sub(before.at_present);
@@ -138,17 +148,17 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
 
 /// Both clocks of a span.
 #[derive(Debug)]
-struct Clock {
+pub(super) struct Clock {
     wall: Instant,
     cpu: u64,
 }
 
 impl Clock {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         Self { cpu: spent(), wall: Instant::now() }
     }
 
-    fn stop(self) -> Figures {
+    pub(super) fn stop(self) -> Figures {
         Figures { wall: self.wall.elapsed().as_nanos() as u64, cpu: spent() - self.cpu, ..Figures::default() }
     }
 }

@@ -1,0 +1,49 @@
+//! Our engine under a monitor that is a module: what is matched and compiled, and then run.
+
+use super::wasm_aot::{Clock, Figures, Program};
+use std::error::Error;
+use wasm_aot::observer::{self, Observation, Observer, ProbeCalls, Switches, add_to_linker};
+use wasm_aot::wasi::{self, WasiCtx};
+use wasm_aot::{Engine, Linker, Module, Store};
+
+/// The worlds of the program and of the monitor.
+struct World {
+    program: WasiCtx,
+    monitor: WasiCtx,
+}
+
+/// Runs a program to its end and has the monitor report. What comes before the first instruction is the start, and compiling all of it.
+pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
+    let clock = Clock::start();
+    let engine = Engine::default();
+    let world = WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments).build()?;
+    let mut store = Store::new(&engine, World { program: world, monitor: WasiCtx::builder().inherit_stdio().build()? });
+    let bytes = observer::Program::new(&engine, &std::fs::read(&program.compiled)?)?;
+    let mut linker = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitor)?;
+    let switches = Switches::default();
+    add_to_linker(&mut linker, &bytes, &switches)?;
+    if let Some(path) = &program.library {
+        let library = linker.instantiate(&mut store, &Module::new(&engine, std::fs::read(path)?)?)?;
+        linker.instance(&mut store, &path.file_stem().unwrap_or_default().to_string_lossy(), library)?;
+    }
+    let monitor = program.monitor.as_ref().ok_or("no monitor")?;
+    let module = Module::new(&engine, std::fs::read(monitor)?)?;
+    let observer = Observer::new(&mut store, &linker, "monitor", &module, &switches)?;
+    let calls = if program.called { ProbeCalls::Direct } else { ProbeCalls::Inlined };
+    let observation = Observation::new(&mut store, vec![observer], &bytes, calls, None)?;
+    let mut linker = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
+    let instance = linker.instantiate(&mut store, observation.module())?;
+    let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
+    let start = clock.stop();
+    let clock = Clock::start();
+    match entry.call(&mut store, &[]) {
+        Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(error) = observation.report(&mut store).into_iter().next() {
+        return Err(error.into());
+    }
+    Ok(Figures { start: start.wall, start_cpu: start.cpu, compile: start.cpu, ..clock.stop() })
+}
