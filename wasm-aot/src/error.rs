@@ -127,6 +127,9 @@ pub enum Error {
     /// The program was stopped by its own doing.
     #[error("{0}")]
     Trap(TrapReport),
+    /// A probe has ended the program.
+    #[error("{0}")]
+    Probe(ProbeReport),
     /// The program threw an exception that nobody caught.
     #[error("uncaught exception{0}")]
     Exception(ExceptionReport),
@@ -188,6 +191,21 @@ pub struct TrapReport {
 impl fmt::Display for TrapReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "wasm trap: {}{}", self.trap, self.backtrace)
+    }
+}
+
+/// A probe that has ended the program, and where.
+#[derive(Clone, Debug)]
+pub struct ProbeReport {
+    /// Which probe, and why.
+    pub why: String,
+    /// Where.
+    pub backtrace: Backtrace,
+}
+
+impl fmt::Display for ProbeReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.why, self.backtrace)
     }
 }
 

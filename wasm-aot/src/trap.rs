@@ -49,6 +49,7 @@ traps! {
     SharedMemoryExpected = TrapCode::unwrap_user(10), "expected shared memory";
     Interrupted = TrapCode::unwrap_user(11), "interrupted";
     OutOfMemory = TrapCode::unwrap_user(12), "the host is out of memory";
+    Probe = TrapCode::unwrap_user(13), "a probe has ended the program";
 }
 
 impl std::error::Error for Trap {}

@@ -390,6 +390,12 @@ impl<'a> Emitter<'_, 'a> {
         }
     }
 
+    /// What the receiver has just made of the value that was captured at that place: its first word.
+    pub(crate) fn received(&mut self, place: usize) -> Value {
+        let slot = self.slot(place + 1);
+        self.builder().ins().stack_load(types::I64, types::I64, slot, 16 * place as i32)
+    }
+
     /// Gives a receiver a word, which is all that it is given, and gives what it makes of it.
     pub(crate) fn exchange(&mut self, call: &'a Call, word: Value) -> Value {
         debug_assert!(call.captures.is_empty(), "nothing of the program's");

@@ -120,6 +120,9 @@ pub(crate) trait Receiver: Debug + Send + Sync {
     /// An instance ends: its words go.
     fn end(&self, _room: Room) {}
 
+    /// A trap has taken an activation of a function away that was in code with its hooks; the innermost is told first.
+    fn trapped(&self, _function: u32) {}
+
     /// It has panicked when a hook fired. The program goes on.
     fn failed(&self, _why: &str) {}
 }

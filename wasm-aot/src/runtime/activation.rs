@@ -162,6 +162,7 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
         RETURNED => Ok(()),
         TRAPPED => {
             let fault = activation.fault.take().expect("a trap says why");
+            store.tell_trapped(&fault.frames);
             Err(Failure::Error(super::backtrace::report(store, &fault)))
         }
         _ => Err(activation.failure.take().expect("a failure says why")),

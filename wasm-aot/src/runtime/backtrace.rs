@@ -8,7 +8,8 @@
 use super::activation::{self, Fault};
 use super::source::Sources;
 use super::store::StoreCore;
-use crate::error::{Backtrace, Error, FrameInfo, TrapReport};
+use crate::error::{Backtrace, Error, FrameInfo, ProbeReport, TrapReport};
+use crate::trap::Trap;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Gives `visit` the return addresses of machine code from `frame` outwards, until it has enough.
@@ -31,7 +32,11 @@ pub(crate) unsafe fn walk(store: &StoreCore, mut frame: usize, mut visit: impl F
 pub(crate) fn report(store: &StoreCore, fault: &Fault) -> Error {
     let mut frames = describe(store, &fault.frames, true);
     frames.extend(here(store).frames);
-    Error::Trap(TrapReport { trap: fault.trap, backtrace: Backtrace { frames } })
+    let backtrace = Backtrace { frames };
+    match super::hooks::probe_failure().filter(|_| fault.trap == Trap::Probe) {
+        Some(why) => Error::Probe(ProbeReport { why, backtrace }),
+        None => Error::Trap(TrapReport { trap: fault.trap, backtrace }),
+    }
 }
 
 /// The frames that a host function, or the runtime, was called from.

@@ -9,8 +9,10 @@
 
 use super::instance::InstanceData;
 use super::store::StoreCore;
-use crate::compile::{Call, Firing, Room};
+use crate::compile::{Call, Firing, Receiver, Room};
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Gives a receiver what was captured.
@@ -24,6 +26,37 @@ pub(super) unsafe fn fire(call: &Call, vmctx: usize, frame: usize, values: *mut 
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| call.receiver.fire(&mut firing))) {
         let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
         call.receiver.failed(why.unwrap_or("it does not say why"));
+    }
+}
+
+thread_local! {
+    /// Why a probe ends the program of this thread.
+    static FAILURE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// A probe ends the program: the trap that follows is reported so.
+pub(crate) fn note_probe_failure(why: String) {
+    FAILURE.set(Some(why));
+}
+
+/// Why a probe has ended the program.
+pub(super) fn probe_failure() -> Option<String> {
+    FAILURE.take()
+}
+
+impl StoreCore {
+    /// A trap has taken frames away, the innermost first: receivers are told of those that were in code with their hooks.
+    pub(super) fn tell_trapped(&self, frames: &[usize]) {
+        for pc in frames {
+            let Some((module, code, offset)) = self.module_at(*pc) else { continue };
+            let Some(defined) = code.function_at(offset) else { continue };
+            let (plan, function) = (code.plan(), module.info.imported.functions + defined as u32);
+            if plan.concerns(function) {
+                let parts: Vec<Arc<dyn Receiver>> =
+                    module.parts.read().iter().flat_map(|part| part.receivers().to_vec()).collect();
+                parts.iter().chain(plan.receivers()).for_each(|receiver| receiver.trapped(function));
+            }
+        }
     }
 }
 

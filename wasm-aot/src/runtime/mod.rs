@@ -40,7 +40,7 @@ pub use function::{Caller, Func};
 pub(crate) use guests::Guests;
 pub use handle::{Extern, Global, Memory, Table, Tag};
 pub use heap::{ExnRef, ExternRef};
-pub(crate) use hooks::{callers, memory_of};
+pub(crate) use hooks::{callers, memory_of, note_probe_failure};
 pub use instance::Instance;
 pub use interruption::InterruptHandle;
 pub use linear::SharedMemory;

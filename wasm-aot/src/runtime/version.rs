@@ -26,10 +26,11 @@ use super::context::WORDS;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
 use super::targets::Words;
-use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Recompilation, Room, Sites, Target, Wanted, Word};
+use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Receiver, Recompilation, Room, Sites, Target, Wanted, Word};
 use crate::error::Error;
 use parking_lot::Mutex;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 use wordpatch::{Barrier, CodeMemory};
 
@@ -78,6 +79,8 @@ pub(crate) struct Versions {
     /// The version that each function is switched to: 0 is the plain one, others follow.
     current: Vec<usize>,
     observed: Observed,
+    /// Plans that somebody else wants observed, whatever monitors come and go: they come last.
+    also: Vec<usize>,
     stubs: Option<Stubs>,
     /// How many words of instances are given out to plans.
     words: u32,
@@ -217,7 +220,19 @@ impl Module {
     /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.
     pub(crate) fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
         let counts = counts && !self.inner.options.counts;
-        self.inner.observe(&mut self.inner.versions.lock(), Observed { counts, parts: parts.to_vec() })
+        let mut versions = self.inner.versions.lock();
+        let parts = parts.iter().chain(&versions.also).copied().collect();
+        self.inner.observe(&mut versions, Observed { counts, parts })
+    }
+
+    /// Has a plan observed from now on, whatever else is.
+    pub(crate) fn observe_also(&self, part: usize) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let mut observed = versions.observed.clone();
+        observed.parts.push(part);
+        self.inner.observe(&mut versions, observed)?;
+        versions.also.push(part);
+        Ok(())
     }
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
@@ -261,6 +276,11 @@ impl Part {
         // Behind all counters that there may be.
         let first = module.layout.counter(module.most_counters() as u32 + self.base);
         Room { vmctx, words: vmctx + first as usize }
+    }
+
+    /// Who is told of instances.
+    pub(super) fn receivers(&self) -> &[Arc<dyn Receiver>] {
+        self.plan.receivers()
     }
 
     /// Words that become again what they were when machine code was entered.
