@@ -26,6 +26,7 @@ mod toggle_wasm;
 mod toggling;
 mod whamm;
 mod whamm_rewriting;
+mod wizard;
 
 use clap::{Parser, Subcommand};
 use report::Report;
@@ -95,6 +96,11 @@ enum Experiment {
         #[arg(long)]
         peers: bool,
     },
+    /// What the built-in monitors of WebAssembly cost, and probes.
+    Wizard {
+        /// Only these programs.
+        programs: Vec<String>,
+    },
     /// What places for probes cost our engine's code while they are off, and what exact counts cost.
     Sites {
         /// Only these programs, of those that `engine` runs.
@@ -148,6 +154,7 @@ fn main() -> ExitCode {
         Experiment::Engine { programs, peers } => engine::measure(arguments.quick, programs, *peers),
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
+        Experiment::Wizard { programs } => wizard::measure(arguments.quick, programs),
         Experiment::WhammRewriting { programs, peers } => whamm_rewriting::measure(arguments.quick, programs, *peers),
         Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
         Experiment::WasmAot { .. } => unreachable!("it was done above"),

@@ -104,6 +104,14 @@ pub(crate) fn compile(tools: &Tools, peer: Peer, subject: &Subject) -> Result<Fi
     Ok(measure(tools, peer, subject, &mut command)?.0)
 }
 
+/// Runs it on our engine with built-in monitors, and gives what it says.
+pub(crate) fn run_monitored(tools: &Tools, subject: &Subject, monitors: &[&str]) -> Result<(Figures, Vec<u8>), CorpusError> {
+    let peer = Peer::WasmAot;
+    let mut command = command(tools, peer, "run");
+    command.args(monitors.iter().flat_map(|monitor| ["--builtin", monitor]));
+    run_with(tools, peer, subject, command)
+}
+
 /// Runs it, and gives what it says.
 pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figures, Vec<u8>), CorpusError> {
     let compiled = subject.compiled(peer);
@@ -112,7 +120,11 @@ pub(crate) fn run(tools: &Tools, peer: Peer, subject: &Subject) -> Result<(Figur
         let cpu = outcome.cpu.as_nanos() as u64;
         return Ok((Figures { cpu, wall: outcome.wall.as_nanos() as u64, ..Figures::default() }, outcome.stdout));
     }
-    let mut command = command(tools, peer, "run");
+    run_with(tools, peer, subject, command(tools, peer, "run"))
+}
+
+fn run_with(tools: &Tools, peer: Peer, subject: &Subject, mut command: Command) -> Result<(Figures, Vec<u8>), CorpusError> {
+    let compiled = subject.compiled(peer);
     command.arg(tools.figures());
     command.args((subject.counts && peer == Peer::WasmAot).then_some("--first-piece"));
     for (name, value) in &subject.environment {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use wasm_aot::monitor::{Choices, Watch};
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
@@ -36,7 +37,7 @@ pub(crate) enum Act {
     /// A module into a file of machine code.
     Compile { figures: PathBuf, module: PathBuf, compiled: PathBuf },
     /// A file of machine code, as a program.
-    Run(Program),
+    Run(Box<Program>),
 }
 
 /// A file of machine code, as a program, and its world.
@@ -58,6 +59,9 @@ pub(crate) struct Program {
     /// The monitor's functions are called, and not written out.
     #[arg(long)]
     pub(super) called: bool,
+    /// A built-in monitor that looks at it: the program is compiled for it.
+    #[arg(long)]
+    builtin: Vec<String>,
     /// Writes as the peer does.
     #[arg(long)]
     first_piece: bool,
@@ -117,8 +121,12 @@ fn compile(module: &Path, compiled: &Path, making: &Making) -> Result<Figures, B
 fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let pair = |word: &str| word.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned())).ok_or("an option without =");
     let clock = Clock::start();
-    let engine = Engine::default();
-    let module = Module::from_file(&engine, &program.compiled)?;
+    let watch = Watch::new(Choices::new(program.builtin.iter().map(String::as_str))?)?;
+    let engine = Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets()))?;
+    let mut module = Module::from_file(&engine, &program.compiled)?;
+    if !program.builtin.is_empty() {
+        module = watch.recompile(&engine, &module)?;
+    }
     let mut linker: Linker<WasiCtx> = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world| world)?;
     if program.first_piece {
@@ -143,6 +151,7 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
         Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
         Err(error) => return Err(error.into()),
     }
+    std::hint::black_box(watch.reports(&module));
     Ok(Figures { start: start.wall, start_cpu: start.cpu, ..clock.stop() })
 }
 
