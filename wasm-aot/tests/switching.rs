@@ -274,3 +274,34 @@ fn threads_that_are_switched_all_the_time_do_what_they_would_do() {
         });
     }
 }
+
+#[test]
+fn what_is_executed_when_something_is_attached_is_compiled_first() {
+    // Much before it in the module, and the loop calls nobody.
+    let filler = "(func (param i32) (result i32) (i32.mul (local.get 0) (i32.add (local.get 0) (i32.const 3))))\n".repeat(3000);
+    let text = format!(
+        r#"(module (import "host" "tick" (func $tick)) (memory (export "m") 1) {filler}
+            (func (export "f") (result i32) (local $i i32)
+                (loop $again
+                    (local.set $i (i32.add (local.get $i) (i32.const 1)))
+                    (br_if $again (i32.eqz (i32.load (i32.const 0)))))
+                (local.get $i)))"#
+    );
+    let (mut store, module, instance) = instance(&text, |_| {});
+    let memory = instance.get_memory(&mut store, "m").expect("exported");
+    let base = memory.extent(&mut store).expect("of this store").0 as usize;
+    let iterations = || {
+        let counts = module.counts()?;
+        counts.functions().last().map(|function| function.instructions()[2].count)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| call(&mut store, instance, &[]));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        module.attach_counts().expect("attached");
+        while iterations().unwrap_or(0) < 1000 {
+            std::thread::yield_now();
+        }
+        // SAFETY: see `stop`.
+        stop(base);
+    });
+}

@@ -7,13 +7,15 @@
 //! This module exists to own memory that machine code works on.
 #![allow(unsafe_code)]
 
+use super::instance::InstanceData;
 use super::module::ModuleInner;
+use super::store::StoreCore;
 use super::targets::{Targets, Words};
 use crate::compile::{BUFFER, MIDDLE, Sites};
 use crate::error::Error;
-use crate::vm::Layout;
+use crate::vm::{self, Layout};
 use parking_lot::{Mutex, MutexGuard};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed};
 use wordpatch::CodeAddr;
 use wordpatch::os::pages::{self, Place, Protection};
 
@@ -119,6 +121,17 @@ impl Counters {
         self.0.lock().live.iter().copied().for_each(visit);
     }
 
+    /// Where threads are that execute code of the instances.
+    pub(super) fn stacks(&self) -> Vec<usize> {
+        let known = self.0.lock();
+        // One store has one thread.
+        let mut stores: Vec<*const StoreCore> = known.live.iter().filter_map(|vmctx| store_of(*vmctx)).collect();
+        stores.sort_unstable();
+        stores.dedup();
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) what is asked of it may be asked from other threads.
+        stores.into_iter().flat_map(|store| unsafe { (*store).interruption() }.look()).collect()
+    }
+
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {
         self.0.lock()
     }
@@ -130,6 +143,15 @@ impl Counters {
         sums.resize(count as usize, 0);
         known.live.iter().for_each(|base| add(&mut sums, *base, layout, count));
         sums
+    }
+}
+
+/// The store of the instance with that vmctx, as soon as it says so.
+fn store_of(vmctx: usize) -> Option<*const StoreCore> {
+    // SAFETY: (1) the word of an instance that lives: zero, or the instance that owns it; (2) the instance's store does not change.
+    unsafe {
+        let instance = AtomicUsize::from_ptr((vmctx + vm::at::INSTANCE) as *mut usize).load(Acquire) as *const InstanceData;
+        instance.as_ref().map(|instance| instance.store.cast_const())
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::signals::INTERRUPT;
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use wordpatch::os::signals;
@@ -23,7 +23,15 @@ pub(crate) struct Interruption {
     /// | thread → 0 | that thread, when its outermost activation has ended |
     thread: AtomicI32,
     deadline: Mutex<Option<Instant>>,
+    /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up to a zero; and how often it has said so.
+    seen: [AtomicUsize; SEEN],
+    looks: AtomicU32,
 }
+
+/// How many activations are seen.
+const SEEN: usize = 16;
+/// How long somebody is waited for who is asked where it is.
+const A_MOMENT: Duration = Duration::from_micros(50);
 
 /// Stops code from another thread. Copies are cheap.
 #[derive(Clone, Debug)]
@@ -73,6 +81,31 @@ impl Interruption {
     /// Takes the request, if there is one. Usable in a signal handler.
     pub(crate) fn take(&self) -> bool {
         self.requested.swap(false, SeqCst)
+    }
+
+    /// Notes where the thread is. Usable in a signal handler.
+    pub(crate) fn note(&self, addresses: impl Iterator<Item = usize>) {
+        let mut places = self.seen.iter();
+        addresses.zip(&mut places).for_each(|(address, place)| place.store(address, SeqCst));
+        places.next().into_iter().for_each(|place| place.store(0, SeqCst));
+        self.looks.fetch_add(1, SeqCst);
+    }
+
+    /// Where the thread is that executes code of the store, the innermost activation first; nothing if it waits for something, or is in the host.
+    pub(crate) fn look(&self) -> Vec<usize> {
+        let (thread, before) = (self.thread.load(SeqCst), self.looks.load(SeqCst));
+        // Who sleeps in a system call is not to be woken.
+        if thread == 0 || !threads::runs(Tid(thread)) {
+            return Vec::new();
+        }
+        self.ask();
+        for _ in 0..40 {
+            if self.looks.load(SeqCst) != before {
+                return self.seen.iter().map(|place| place.load(SeqCst)).take_while(|address| *address != 0).collect();
+            }
+            std::thread::sleep(A_MOMENT);
+        }
+        Vec::new()
     }
 
     fn ask(&self) {

@@ -88,6 +88,9 @@ fn install() -> Result<(), Error> {
     Ok(())
 }
 
+/// How many activations somebody hears of who wants to know where a thread is.
+const DEPTH: usize = 16;
+
 extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: (1) the kernel gives a valid context to a handler with SA_SIGINFO.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
@@ -107,6 +110,11 @@ fn take(activation: &mut Activation, signal: libc::c_int, registers: &mut [libc:
     let Some((code, offset)) = store.code_at(pc) else { return false };
     let trap = if signal == INTERRUPT {
         if !store.interruption().take() {
+            let mut around = Vec::with_capacity(DEPTH);
+            // SAFETY: (1) the frame pointer of machine code that was interrupted; (2) nothing of the host's runs while machine code does, so that the
+            // allocator is not what was interrupted.
+            unsafe { super::backtrace::walk(store, frame, |pc| (around.push(pc - 1), around.len() < DEPTH).1) };
+            store.interruption().note(std::iter::once(pc).chain(around));
             return true;
         }
         Trap::Interrupted

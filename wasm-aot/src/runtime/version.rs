@@ -384,7 +384,10 @@ impl ModuleInner {
             Plan::joined(&observed.parts.iter().map(|part| (parts[*part].plan.clone(), parts[*part].base)).collect::<Vec<_>>())
         };
         let concerns = |function: usize| observed.counts || plan.concerns(self.info.imported.functions + function as u32);
-        let wanted: Vec<usize> = (0..versions.plain.len()).filter(|function| concerns(*function)).collect();
+        let mut wanted: Vec<usize> = (0..versions.plain.len()).filter(|function| concerns(*function)).collect();
+        // What is executed at this moment comes first, and the rest in order.
+        let running = self.running();
+        wanted.sort_by_key(|function| running.iter().position(|other| other == function).unwrap_or(usize::MAX));
         let made = self.compile(versions, observed.counts, &plan, &wanted, version);
         match made {
             Ok(()) => versions.others[version - 1].is_complete = true,
@@ -395,6 +398,16 @@ impl ModuleInner {
             }
         }
         Ok(version)
+    }
+
+    /// The functions that threads are in, as far as they say so.
+    fn running(&self) -> Vec<usize> {
+        let mut functions = Vec::new();
+        for pc in self.counted.stacks() {
+            let found = self.code_at(pc).and_then(|code| code.function_at((pc - code.base()) as u32));
+            functions.extend(found.filter(|function| !functions.contains(function)));
+        }
+        functions
     }
 
     /// Before functions become plain again, their loops have to have entries.

@@ -144,6 +144,16 @@ fn status_field(thread: Tid, name: &str, hexadecimal: bool) -> Result<Option<u64
     Ok(std::str::from_utf8(value.trim_ascii()).ok().and_then(|v| u64::from_str_radix(v, 16).ok()))
 }
 
+/// Whether a thread of this process is executed, or waits for a processor, at this moment: it is in no system call that waits.
+pub fn runs(thread: Tid) -> bool {
+    let path = Text::new(format_args!("/proc/self/task/{thread}/stat"));
+    let mut buffer = [0; 512];
+    let Ok(stat) = files::read_start(path.as_c_str(), &mut buffer) else { return false };
+    // The name before the state is in parentheses, and may hold some (proc_pid_stat(5)).
+    let state = stat.iter().rposition(|&b| b == b')').and_then(|at| stat.get(at + 2));
+    state == Some(&b'R')
+}
+
 /// The process that traces this one, if any. Usable in a signal handler.
 pub fn tracer() -> Result<Option<i32>, OsError> {
     let tracer = status_field(current(), "TracerPid:", false)?;
