@@ -305,3 +305,28 @@ fn what_is_executed_when_something_is_attached_is_compiled_first() {
         stop(base);
     });
 }
+
+#[test]
+fn values_that_look_like_what_crossings_compare_with_do_no_harm() {
+    // The same in each turn, so that the comparison is known; every number that it may be compared with.
+    for number in 0x5A3C_0000..0x5A3C_0003 {
+        let text = format!(
+            r#"(module (import "host" "tick" (func $tick))
+                (func (export "f") (param $n i32) (result i32) (local $x i32) (local $b i32)
+                    (local.set $x (i32.const {number}))
+                    (loop $a
+                        (call $tick)
+                        (local.set $n (i32.sub (local.get $n) (local.get $x)))
+                        (local.set $x (i32.const {number}))
+                        (loop $b
+                            (local.set $b (i32.eqz (local.get $b)))
+                            (br_if $b (local.get $b)))
+                        (br_if $a (i32.gt_s (local.get $n) (i32.const 0))))
+                    (i32.add (local.get $n) (local.get $x))))"#
+        );
+        let (mut store, _, quiet) = instance(&text, |_| {});
+        let expected = call(&mut store, quiet, &[Val::I32(i32::MAX)]);
+        let (mut store, _, switched) = instance(&text, restless);
+        assert_eq!(call(&mut store, switched, &[Val::I32(i32::MAX)]), expected);
+    }
+}

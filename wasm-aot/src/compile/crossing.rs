@@ -52,9 +52,18 @@ impl Crossing {
 
 /// Makes crossings of what is marked, and has branches back go behind them. `ranges` are those of all instructions, which begin with whole ones; each with
 /// the number of the loop if it is marked.
-pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Vec<Crossing> {
-    let marked = ranges.iter().filter_map(|(range, number)| Some((range, (*number)?)));
-    let mut rooms: Vec<Room> = marked.filter_map(|(range, number)| Room::make(code, number, range.clone())).collect();
+///
+/// None if a branch is marked that is none of those that are expected: it would be taken one day.
+pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Option<Vec<Crossing>> {
+    let mut rooms = Vec::new();
+    for (range, number) in ranges {
+        let Some(number) = *number else { continue };
+        match Room::make(code, number, range.clone()) {
+            Some(room) => rooms.push(room),
+            None if branches(code, range) => return None,
+            None => {}
+        }
+    }
     rooms.sort_unstable_by_key(|room| room.at);
     let mut crossings: Vec<Crossing> = rooms.iter().map(|room| Crossing::new(room.number, room.at, [OFF, ON])).collect();
     for (range, _) in ranges.iter().filter(|_| !rooms.is_empty()) {
@@ -77,7 +86,14 @@ pub(super) fn make(code: &mut [u8], ranges: &[(Range<u32>, Option<u32>)]) -> Vec
         }
     }
     crossings.sort_unstable_by_key(|crossing| crossing.at);
-    crossings
+    Some(crossings)
+}
+
+/// Whether something in the range may go elsewhere.
+fn branches(code: &[u8], range: &Range<u32>) -> bool {
+    let bytes = &code[range.start as usize..range.end as usize];
+    let all = Decoder::with_ip(64, bytes, range.start.into(), DecoderOptions::NONE).into_iter();
+    all.into_iter().any(|here| here.is_invalid() || here.flow_control() == FlowControl::ConditionalBranch)
 }
 
 /// Where a branch leads whose distance has four bytes.
@@ -160,7 +176,7 @@ mod tests {
     #[test]
     fn a_comparison_and_its_branch_become_one_crossing() {
         let mut code = [0x48, 0x83, 0xF9, 0x01, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00, 0xC3];
-        assert_eq!(make(&mut code, &[(0..10, Some(7)), (10..11, None)]), [Crossing::new(7, 0, [OFF, ON])]);
+        assert_eq!(make(&mut code, &[(0..10, Some(7)), (10..11, None)]), Some(vec![Crossing::new(7, 0, [OFF, ON])]));
         // The branch led to 10 + 16; the crossing counts from its own end.
         assert_eq!(code, [OFF, 21, 0, 0, 0, 0x0F, 0x1F, 0x44, 0x00, 0x00, 0xC3]);
     }
@@ -168,7 +184,7 @@ mod tests {
     #[test]
     fn a_move_between_both_stays() {
         let mut code = [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, 0x0F, 0x84, 0x10, 0x00, 0x00, 0x00];
-        assert_eq!(make(&mut code, &[(0..13, Some(0))]), [Crossing::new(0, 7, [OFF, ON])]);
+        assert_eq!(make(&mut code, &[(0..13, Some(0))]), Some(vec![Crossing::new(0, 7, [OFF, ON])]));
         assert_eq!(code, [0x48, 0x83, 0xF9, 0x01, 0x48, 0x89, 0xF0, OFF, 17, 0, 0, 0, 0x90]);
     }
 
@@ -181,17 +197,18 @@ mod tests {
         code.extend([0xE9, 0x00, 0xFF, 0xFF, 0xFF]);
         let found = make(&mut code, &[(0..10, Some(3)), (10..256, None)]);
         let expected = [Crossing::new(3, 0, [OFF, ON]), Crossing::new(3, 14, [0xF8, 0xEE]), Crossing::new(3, 252, [0x0A, 0x00])];
-        assert_eq!(found, expected);
+        assert_eq!(found, Some(expected.to_vec()));
         let mut far = code.clone();
         far[252] = 0xFE;
         assert_eq!(0xFEu8.checked_add(10), None, "such a branch stays as it is");
     }
 
     #[test]
-    fn what_is_something_else_is_left_alone() {
-        for bytes in [&[0x48, 0x83, 0xF9, 0x01, 0x0F, 0x85, 0, 0, 0, 0][..], &[0x90, 0x90], &[0x74, 0x00], &[0x06]] {
+    fn what_is_something_else_is_left_alone_and_other_branches_are_refused() {
+        let other = [&[0x48, 0x83, 0xF9, 0x01, 0x0F, 0x85, 0, 0, 0, 0][..], &[0x74, 0x00], &[0x06]];
+        for (bytes, made) in [(&[0x90, 0x90][..], Some(vec![]))].into_iter().chain(other.map(|bytes| (bytes, None))) {
             let mut code = bytes.to_vec();
-            assert_eq!(make(&mut code, &[(0..bytes.len() as u32, Some(0))]), []);
+            assert_eq!(make(&mut code, &[(0..bytes.len() as u32, Some(0))]), made);
             assert_eq!(code, bytes);
         }
     }

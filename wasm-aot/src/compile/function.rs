@@ -101,7 +101,7 @@ impl Compiler {
         layout: &Layout,
         observed: Observed<'_>,
         target: &Target,
-        body: Body<'_>,
+        body: &Body<'_>,
     ) -> Result<Compiled, CompileError> {
         let compiled = self.code(info, layout, observed, target, body, None)?;
         Ok(compiled.expect("every function has a beginning"))
@@ -115,9 +115,30 @@ impl Compiler {
         layout: &Layout,
         observed: Observed<'_>,
         target: &Target,
-        body: Body<'_>,
+        body: &Body<'_>,
         entered: Option<usize>,
     ) -> Result<Option<Compiled>, CompileError> {
+        // Without crossings there is nothing that could be unexpected.
+        for crosses in [true, false] {
+            match self.attempt(info, layout, observed, target, body.again(), entered, crosses)? {
+                Attempt::Done(compiled) => return Ok(compiled),
+                Attempt::Unexpected => {}
+            }
+        }
+        Err(CompileError::Target("code generation makes branches that are not expected".into()))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "what `code` is given, and one more")]
+    fn attempt(
+        &mut self,
+        info: &ModuleInfo,
+        layout: &Layout,
+        observed: Observed<'_>,
+        target: &Target,
+        body: Body<'_>,
+        entered: Option<usize>,
+        crosses: bool,
+    ) -> Result<Attempt, CompileError> {
         let Body { index, validate, body } = body;
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
@@ -126,15 +147,28 @@ impl Compiler {
         self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
         let (loops, first) = observed.switching.of_function((index - info.imported.functions) as usize);
-        let translator = Translator::new(builder, info, layout, observed, target, index, entered);
-        let is_possible = translator.translate(&mut validator, &body)?;
+        let mut translator = Translator::new(builder, info, layout, observed, target, index, entered);
+        translator.crosses = crosses;
+        let cold = translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
-        is_possible.then(|| finish(&mut self.context, target, loops, first)).transpose()
+        let Some(cold) = cold else { return Ok(Attempt::Done(None)) };
+        let compiled = finish(&mut self.context, target, loops, first)?;
+        // What is known to be equal is no comparison any more: the crossing would be taken always.
+        let compiled = compiled.filter(|_| !switching::jumps_to(&self.context.func, &cold));
+        Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(compiled))))
     }
 }
 
+/// How an attempt at a function's code has ended.
+enum Attempt {
+    /// With code, or none for a loop that has no entry.
+    Done(Option<Compiled>),
+    /// With branches that no place can be made of.
+    Unexpected,
+}
+
 /// Compiles what is in `context`: a function that has these loops, the first of which has that number.
-pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first: u32) -> Result<Compiled, CompileError> {
+pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first: u32) -> Result<Option<Compiled>, CompileError> {
     context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| match error.inner {
         CodegenError::CodeTooLarge => CompileError::TooLarge { what: "the function's code".into(), place: Place::default() },
         CodegenError::ImplLimitExceeded => {
@@ -151,7 +185,9 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let number = |bits| switching::marked(bits).map(|index| first + index);
     let ranges: Vec<_> =
         buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
-    let crossings = if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Vec::new() };
+    let Some(crossings) = (if own.len() > 0 { crossing::make(&mut code, &ranges) } else { Some(Vec::new()) }) else {
+        return Ok(None);
+    };
     let located = |number: u32| switching::marked(number).map_or(number, |index| own.get(index as usize).at);
     let traps = buffer.traps().iter().map(|t| Entry { offset: t.offset, number: t.code.as_raw().get().into() }).collect();
     let mut handlers = Vec::new();
@@ -173,7 +209,7 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let addresses = addresses.filter(belongs).collect();
     let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Compiled { code, calls, traps, addresses, handlers, loops, crossings })
+    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings }))
 }
 
 fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {
@@ -234,6 +270,9 @@ pub(super) struct Translator<'a> {
     pub(super) entered: Option<usize>,
     /// How many frames are open that are before the loop that the code begins in, and not around it.
     pub(super) passed_frames: u32,
+    /// Whether there are crossings, and where they lead.
+    pub(super) crosses: bool,
+    pub(super) cold: Vec<Block>,
     /// Where all crossings come together, once there is one.
     pub(super) leaving: Option<Block>,
     pub(super) target: &'a Target,
@@ -290,6 +329,8 @@ impl<'a> Translator<'a> {
             first_loop,
             entered,
             passed_frames: 0,
+            crosses: true,
+            cold: Vec::new(),
             leaving: None,
             target,
             index,
@@ -332,7 +373,7 @@ impl<'a> Translator<'a> {
         mut self,
         validator: &mut FuncValidator<ValidatorResources>,
         body: &wasmparser::FunctionBody<'_>,
-    ) -> Result<bool, CompileError> {
+    ) -> Result<Option<Vec<Block>>, CompileError> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
         self.push_function_frame(entry);
@@ -346,7 +387,7 @@ impl<'a> Translator<'a> {
             Some(entered) => {
                 let buffer = self.builder.block_params(entry)[1];
                 if !self.pass_to_loop(validator, &mut reader, entered, buffer)? {
-                    return Ok(false);
+                    return Ok(None);
                 }
             }
         }
@@ -365,7 +406,7 @@ impl<'a> Translator<'a> {
         self.builder.seal_all_blocks();
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
-        Ok(true)
+        Ok(Some(self.cold))
     }
 
     /// The instruction at `offset` is translated now.

@@ -95,7 +95,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
         .map_init(Compiler::default, |compiler, body| {
             let index = body.index;
             compiler
-                .function(&info, &layout, observed, target, body)
+                .function(&info, &layout, observed, target, &body)
                 .map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();

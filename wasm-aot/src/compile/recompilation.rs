@@ -86,7 +86,7 @@ impl<'a> Recompilation<'a> {
     fn part(&self, compiler: &mut Compiler, part: Wanted) -> Result<Option<Compiled>, CompileError> {
         let observed =
             Observed { counting: &self.counting, switching: &self.switching, plan: &self.plan, first_word: self.first_word };
-        let body = self.bodies[part.function].again();
+        let body = &self.bodies[part.function];
         compiler.code(&self.info, &self.layout, observed, self.target, body, part.entered.map(|(index, _)| index))
     }
 }

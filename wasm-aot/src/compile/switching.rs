@@ -23,7 +23,8 @@ use crate::flow::{Graph, Loop, Loops, Way};
 use crate::module::{Body, ModuleInfo};
 use crate::vm::at;
 use cranelift_codegen::ir::{
-    AbiParam, ArgumentPurpose, Block, InstBuilder, MemFlagsData, Signature, SourceLoc, Type, Value, condcodes::IntCC, types,
+    AbiParam, ArgumentPurpose, Block, Function, InstBuilder, InstructionData, MemFlagsData, Signature, SourceLoc, Type, Value,
+    condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::CallConv;
 use rayon::prelude::*;
@@ -38,6 +39,9 @@ const LARGEST: usize = MARK as usize - 1;
 pub(super) fn marked(location: u32) -> Option<u32> {
     (location >> 30 == 1).then_some(location & !MARK)
 }
+
+/// What places compare with, and the numbers behind it.
+const UNCOMMON: i64 = 0x5A3C_0000;
 
 /// The most operands and exceptions that are carried over: where there are more, a thread stays in its version.
 const OPERANDS: usize = 8192;
@@ -117,13 +121,14 @@ impl Translator<'_> {
 
     /// A place at the header of the loop that has just begun.
     pub(super) fn switch_point(&mut self) {
-        let Some(index) = self.place_here() else { return };
+        let Some(index) = self.place_here().filter(|_| self.crosses) else { return };
         let steering = self.steering(index);
         let (cold, on) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(cold);
+        self.cold.push(cold);
         self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
-        // What is compared does not matter: these instructions make room for the place.
-        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, 1);
+        // These instructions make room for the place. The number is nobody else's, so that the comparison is made together with no other one.
+        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, UNCOMMON + index as i64);
         self.builder.ins().brif(condition, cold, &[], on, &[]);
         self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
         self.builder.seal_block(cold);
@@ -356,6 +361,16 @@ impl Translator<'_> {
         self.switch_point();
         Ok(())
     }
+}
+
+/// Whether code goes to one of the blocks without asking.
+pub(super) fn jumps_to(func: &Function, blocks: &[Block]) -> bool {
+    let jumps = |inst| match func.dfg.insts[inst] {
+        InstructionData::Jump { destination, .. } => Some(destination.block(&func.dfg.value_lists)),
+        _ => None,
+    };
+    let ends = || func.layout.blocks().filter_map(|block| func.layout.last_inst(block)).filter_map(jumps);
+    !blocks.is_empty() && ends().any(|to| blocks.contains(&to))
 }
 
 /// How all operands on the stack are represented.
