@@ -1,7 +1,8 @@
 //! Monitors that come and go, in any company, while the program runs.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use wasm_aot::monitor::{Live, LiveError};
+use wasm_aot::monitor::{Choices, Live, LiveError, Watch};
 use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
 
 /// Loops, calls, accesses and tail calls; `tick` is called with every turn.
@@ -58,7 +59,7 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
     let (mut store, _, quiet) = instance(|_| {});
     let expected = call(&mut store, quiet, 300);
     static TURN: AtomicU64 = AtomicU64::new(0);
-    static LIVE: std::sync::OnceLock<Live> = std::sync::OnceLock::new();
+    static LIVE: OnceLock<Live> = OnceLock::new();
     let (mut store, module, instance) = instance(|module| {
         let live = LIVE.get_or_init(|| Live::new(module.clone()));
         let turn = TURN.fetch_add(1, Relaxed) as usize;
@@ -88,7 +89,7 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
 #[test]
 fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     static TURN: AtomicU64 = AtomicU64::new(0);
-    static LIVE: std::sync::OnceLock<Live> = std::sync::OnceLock::new();
+    static LIVE: OnceLock<Live> = OnceLock::new();
     let (mut store, _, instance) = instance(|module| {
         let live = LIVE.get_or_init(|| Live::new(module.clone()));
         match TURN.fetch_add(1, Relaxed) {
@@ -147,4 +148,35 @@ fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
     let reports = live.reports(None);
     assert_eq!(reports.iter().map(|report| report.monitor).collect::<Vec<_>>(), ["icount"]);
     assert!(reports[0].csv().lines().count() > 1);
+}
+
+/// What `memory` says if it is compiled in, and `tick` is called with every turn.
+fn memory_compiled_in(tick: impl Fn(&Module) + Send + Sync + 'static) -> String {
+    let engine = Engine::new(&Config::new()).expect("an engine");
+    let watch = Watch::new(Choices::new(["memory"]).expect("a monitor")).expect("ready");
+    let module = watch.compile(&engine, PROGRAM).expect("a module");
+    let mut store = Store::new(&engine, ());
+    let mut linker = Linker::new(&engine);
+    let own = module.clone();
+    linker.func_wrap("host", "tick", move || tick(&own)).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    call(&mut store, instance, 100);
+    watch.reports(&module).remove(0).csv()
+}
+
+#[test]
+fn what_is_compiled_in_goes_on_while_others_come_and_go() {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    static LIVE: OnceLock<Live> = OnceLock::new();
+    let restless = memory_compiled_in(|module| {
+        let live = LIVE.get_or_init(|| Live::new(module.clone()));
+        match TURN.fetch_add(1, Relaxed) % 10 {
+            3 => assert_eq!(live.attach("icount").expect("attached"), "icount"),
+            5 => assert_eq!(live.attach("functions").expect("attached"), "functions"),
+            8 => live.detach_all().expect("detached"),
+            _ => {}
+        }
+    });
+    assert!(restless.lines().count() > 2);
+    assert_eq!(restless, memory_compiled_in(|_| {}));
 }

@@ -17,6 +17,8 @@ pub(super) const COUNTERS: usize = 1 << 26;
 /// Which edges of a module are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Counting {
+    /// How many words of instances come before the counters.
+    pub(super) before: u32,
     functions: Vec<Places>,
     /// The first counter of each function, and how many there are altogether.
     first: Vec<u32>,
@@ -27,7 +29,8 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// Nothing is counted.
-    pub(super) const NONE: Self = Self { functions: Vec::new(), first: Vec::new(), calls: Vec::new(), first_call: Vec::new() };
+    pub(super) const NONE: Self =
+        Self { before: 0, functions: Vec::new(), first: Vec::new(), calls: Vec::new(), first_call: Vec::new() };
 
     /// Chooses counters for all functions.
     pub(super) fn of(bodies: &[Body<'_>], targets: bool) -> Result<Self, CompileError> {
@@ -38,7 +41,7 @@ impl Counting {
         let (functions, calls): (Vec<Places>, Vec<Vec<u32>>) = bodies.par_iter().map(each).unzip();
         let first = sums(functions.iter().map(|places| places.len() as usize))?;
         let first_call = sums(calls.iter().map(Vec::len))?;
-        Ok(Self { functions, first, calls, first_call })
+        Ok(Self { before: 0, functions, first, calls, first_call })
     }
 
     /// How many calls through tables and references there are.
@@ -60,7 +63,7 @@ impl Counting {
     /// Where the counter of an edge is in the vmctx, if the edge is counted.
     fn counter(&self, defined: usize, layout: &Layout, at: usize, way: Way) -> Option<i32> {
         let counter = self.functions.get(defined)?.counter(at as u32, way)?;
-        Some(layout.counter(self.first[defined] + counter))
+        Some(layout.counter(self.before + self.first[defined] + counter))
     }
 }
 
@@ -69,7 +72,7 @@ impl Counting {
     fn crossing(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
         let counter = if comes { places.coming(at as u32) } else { places.going(at as u32) }?;
-        Some(layout.counter(self.first[defined] + counter))
+        Some(layout.counter(self.before + self.first[defined] + counter))
     }
 }
 

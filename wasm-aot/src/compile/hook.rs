@@ -214,7 +214,7 @@ impl<'a> Translator<'a> {
     }
 
     fn hook_word(&self, word: Word) -> i32 {
-        self.layout.counter(self.hooking.first_word + word.0)
+        self.layout.counter(self.hooking.first_word.wrapping_add(word.0))
     }
 }
 

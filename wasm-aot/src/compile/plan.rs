@@ -64,7 +64,8 @@ pub(crate) struct Word(pub(crate) u32);
 impl Word {
     /// The word that comes so many behind it.
     pub(crate) fn plus(self, count: u32) -> Self {
-        Self(self.0 + count)
+        // Words of code that was there before lie in front of those that are given out now.
+        Self(self.0.wrapping_add(count))
     }
 }
 
@@ -223,7 +224,6 @@ impl Plan {
         for (plan, base) in plans {
             let Some(parts) = &plan.0 else { continue };
             all.hooks.extend(parts.hooks.iter().map(|hook| Hook { base: *base, ..hook.clone() }));
-            all.words = all.words.max(base + parts.words);
         }
         // Stable: hooks of the plan that comes first fire first.
         all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));

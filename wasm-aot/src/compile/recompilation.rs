@@ -41,15 +41,21 @@ pub(crate) struct Recompilation<'a> {
 }
 
 impl<'a> Recompilation<'a> {
-    /// Reads a module that was compiled before. Words of the plan begin with that one, behind all counters.
-    pub(crate) fn new(bytes: &'a [u8], target: &'a Target, plan: &Plan, first_word: u32) -> Result<Self, CompileError> {
+    /// Reads a module that was compiled before. Its instances have so many words before those of counters, and so many before those of the plan.
+    pub(crate) fn new(
+        bytes: &'a [u8],
+        target: &'a Target,
+        plan: &Plan,
+        [before, first_word]: [u32; 2],
+    ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
-        let (counting, switching) = room::with_threads(|| {
+        let (mut counting, switching) = room::with_threads(|| {
             let counting = if target.options.counts { Counting::of(&bodies, false)? } else { Counting::default() };
             let loops = target.options.sites == Sites::Loops;
             let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
             Ok::<_, CompileError>((counting, switching))
         })?;
+        counting.before = before;
         let layout = Layout::new(&info, first_word + plan.words());
         Ok(Self { info, bodies, counting, switching, layout, target, plan: plan.clone(), first_word })
     }

@@ -112,7 +112,7 @@ impl Counters {
     pub(super) fn end(&self, context: &Context, layout: &Layout, words: Words) {
         let mut known = self.0.lock();
         known.live.retain(|base| *base != context.base.get());
-        add(&mut known.ended, context.base.get(), layout, words.counters);
+        add(&mut known.ended, context.base.get(), layout, words);
         known.targets.add_words(context.base.get(), layout, words);
     }
 
@@ -137,11 +137,11 @@ impl Counters {
     }
 
     /// The sums over all instances.
-    pub(crate) fn sums(&self, layout: &Layout, count: u32) -> Vec<u64> {
+    pub(super) fn sums(&self, layout: &Layout, words: Words) -> Vec<u64> {
         let known = self.0.lock();
         let mut sums = known.ended.clone();
-        sums.resize(count as usize, 0);
-        known.live.iter().for_each(|base| add(&mut sums, *base, layout, count));
+        sums.resize(words.counters as usize, 0);
+        known.live.iter().for_each(|base| add(&mut sums, *base, layout, words));
         sums
     }
 }
@@ -155,10 +155,10 @@ fn store_of(vmctx: usize) -> Option<*const StoreCore> {
     }
 }
 
-fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, count: u32) {
-    sums.resize(count as usize, 0);
+fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {
+    sums.resize(words.counters as usize, 0);
     for (number, sum) in sums.iter_mut().enumerate() {
-        let place = (base + layout.counter(number as u32) as usize) as *mut u64;
+        let place = (base + layout.counter(words.first + number as u32) as usize) as *mut u64;
         // SAFETY: (1) the layout keeps counters aligned and inside of the memory of an instance that lives, see `begin` and `end`; (2) others only
         // add to them.
         *sum += unsafe { AtomicU64::from_ptr(place) }.load(Relaxed);

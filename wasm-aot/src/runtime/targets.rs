@@ -83,6 +83,8 @@ impl Targets {
 /// Where the words of an instance's places are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Words {
+    /// How many words come before the counters.
+    pub(super) first: u32,
     /// How many counters come before them.
     pub(super) counters: u32,
     pub(super) places: u32,
@@ -91,7 +93,7 @@ pub(super) struct Words {
 impl Words {
     fn of<'a>(self, base: usize, layout: &Layout, place: u32) -> [&'a AtomicU64; 2] {
         let word = |number: u32| {
-            let address = (base + layout.counter(self.counters + 2 * place + number) as usize) as *mut u64;
+            let address = (base + layout.counter(self.first + self.counters + 2 * place + number) as usize) as *mut u64;
             // SAFETY: (1) the layout, or the room behind it, keeps the words aligned and inside of the memory of an instance that lives.
             unsafe { AtomicU64::from_ptr(address) }
         };

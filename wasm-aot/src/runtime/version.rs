@@ -265,7 +265,7 @@ impl Module {
         if !module.options.counts && module.counting.get().is_none() {
             return None;
         }
-        let sums = module.counted.sums(&module.layout, words.counters);
+        let sums = module.counted.sums(&module.layout, words);
         Some(Counts::new(module, &sums, module.counted.targets(module)))
     }
 }
@@ -274,7 +274,7 @@ impl Part {
     /// Its words in an instance.
     pub(super) fn room(&self, module: &ModuleInner, vmctx: usize) -> Room {
         // Behind all counters that there may be.
-        let first = module.layout.counter(module.most_counters() as u32 + self.base);
+        let first = module.layout.counter(module.attached_words() + self.base);
         Room { vmctx, words: vmctx + first as usize }
     }
 
@@ -325,8 +325,8 @@ impl ModuleInner {
     /// The words that instances count with at the moment.
     pub(super) fn words(&self) -> Words {
         match self.counting.get() {
-            Some(counters) => Words { counters: *counters, places: 0 },
-            None => Words { counters: self.counters, places: self.calls },
+            Some(counters) => Words { first: self.own_words(), counters: *counters, places: 0 },
+            None => Words { first: 0, counters: self.counters, places: self.calls },
         }
     }
 
@@ -379,16 +379,20 @@ impl ModuleInner {
         versions.others.push(Version { observed: observed.clone(), sides, is_complete: false });
         let version = versions.others.len();
         let before = versions.current.clone();
-        let plan = {
+        let parts: Vec<(Plan, u32)> = {
             let parts = self.parts.read();
-            Plan::joined(&observed.parts.iter().map(|part| (parts[*part].plan.clone(), parts[*part].base)).collect::<Vec<_>>())
+            observed.parts.iter().map(|part| (parts[*part].plan.clone(), parts[*part].base)).collect()
         };
-        let concerns = |function: usize| observed.counts || plan.concerns(self.info.imported.functions + function as u32);
+        let concerns = |function: usize| {
+            let index = self.info.imported.functions + function as u32;
+            observed.counts || parts.iter().any(|(plan, _)| plan.concerns(index))
+        };
         let mut wanted: Vec<usize> = (0..versions.plain.len()).filter(|function| concerns(*function)).collect();
         // What is executed at this moment comes first, and the rest in order.
         let running = self.running();
         wanted.sort_by_key(|function| running.iter().position(|other| other == function).unwrap_or(usize::MAX));
-        let made = self.compile(versions, observed.counts, &plan, &wanted, version);
+        let plan: Vec<_> = std::iter::once(self.own_plan()).chain(parts).collect();
+        let made = self.compile(versions, observed.counts, &Plan::joined(&plan), &wanted, version);
         match made {
             Ok(()) => versions.others[version - 1].is_complete = true,
             Err(error) => {
@@ -422,7 +426,23 @@ impl ModuleInner {
         if wanted.is_empty() {
             return Ok(());
         }
-        self.compile(versions, false, &Plan::default(), &wanted, 0)
+        self.compile(versions, false, &Plan::joined(&[self.own_plan()]), &wanted, 0)
+    }
+
+    /// How many words of instances the module's own code uses.
+    fn own_words(&self) -> u32 {
+        self.counters + 2 * self.calls + self.code.plan().words()
+    }
+
+    /// How many come before those of plans that are attached: its own, and all counters that there may be.
+    fn attached_words(&self) -> u32 {
+        self.own_words() + self.most_counters() as u32
+    }
+
+    /// What is compiled into the module's own code stands in every version, with the words that it has.
+    fn own_plan(&self) -> (Plan, u32) {
+        let first = self.counters + 2 * self.calls;
+        (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
     }
 
     /// Compiles functions for a version, or entries of their loops for the plain one, piece by piece.
@@ -435,7 +455,7 @@ impl ModuleInner {
         version: usize,
     ) -> Result<(), Error> {
         let target = Target::native(Options { counts, targets: false, ..self.options })?;
-        let recompilation = Recompilation::new(&self.bytes, &target, plan, self.most_counters() as u32)?;
+        let recompilation = Recompilation::new(&self.bytes, &target, plan, [self.own_words(), self.attached_words()])?;
         if recompilation.counters() as usize > self.most_counters() {
             return Err(Error::Attach("instances have no room for so many counters".into()));
         }
