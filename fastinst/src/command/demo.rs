@@ -1,4 +1,7 @@
-//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler, and what to try next.
+//! `fastinst demo`: a sample program, compiled with probes, run without and with the profiler; a WebAssembly
+//! program under a monitor that is switched while it runs; and what to try next.
+
+mod wasm;
 
 use super::Failure;
 use super::report::{Shape, read, show};
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let shape = Shape { width: Shape::width(terminal), color: terminal, ..Shape::default() };
     writeln!(out, "3. What it tells:\n")?;
     out.write_all(&show(&read(&profile)?, Format::Table, &shape)?)?;
+    wasm::show(&folder, &mut out)?;
     writeln!(out, "{}", next_steps(&folder))?;
     Ok(ExitCode::SUCCESS)
 }

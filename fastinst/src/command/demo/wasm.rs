@@ -1,0 +1,129 @@
+//! The WebAssembly half of the demo: a program that runs under a monitor, which is switched while it runs.
+
+use crate::command::Failure;
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = include_str!("../../../samples/primes.wat");
+const MONITOR: &str = include_str!("../../../samples/ways.mm");
+
+/// Between two changes.
+const A_WHILE: Duration = Duration::from_millis(400);
+/// How long the program may take to begin.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Shows it, or says what is missing.
+pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
+    let Some(command) = command(out)? else {
+        writeln!(out, "\n4. The WebAssembly half needs `wasm-aot` beside this program: cargo build --release -p wasm-aot")?;
+        return Ok(());
+    };
+    let (program, monitor) = (folder.join("primes.wat"), folder.join("ways.mm"));
+    super::super::write_file(&program, PROGRAM.as_bytes())?;
+    super::super::write_file(&monitor, MONITOR.as_bytes())?;
+    let with = format!("{},toggle", monitor.display());
+    let line = format!("wasm-aot run --monitor {with} --invoke count {} 2000000000", program.display());
+    writeln!(out, "\n4. Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n")?;
+    let mut running = Command::new(&command);
+    running.args(["run", "--monitor", &with, "--invoke", "count"]).arg(&program).arg("2000000000");
+    let child = running.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let asked = Asked { command, child: Some(child) };
+    if asked.begins() {
+        for request in [&["off", "ways"][..], &["attach", "hotness,top=3"], &["report"], &["detach", "hotness"], &["on", "ways"]]
+        {
+            std::thread::sleep(A_WHILE);
+            asked.request(request, out)?;
+        }
+        std::thread::sleep(A_WHILE);
+    }
+    let ended = asked.interrupt()?;
+    writeln!(out, "   Interrupted, it reports how often each condition was true and false while the monitor was on:\n")?;
+    for line in String::from_utf8_lossy(&ended.stdout).lines().filter(|line| !line.is_empty()) {
+        writeln!(out, "   {line}")?;
+    }
+    Ok(())
+}
+
+/// A program that runs, and is stopped in any case.
+struct Asked {
+    command: PathBuf,
+    child: Option<Child>,
+}
+
+impl Asked {
+    fn id(&self) -> String {
+        self.child.as_ref().map_or_else(String::new, |child| child.id().to_string())
+    }
+
+    fn ctl(&self, request: &[&str]) -> std::io::Result<Output> {
+        Command::new(&self.command).arg("ctl").arg(self.id()).args(request).output()
+    }
+
+    /// Waits until it answers.
+    fn begins(&self) -> bool {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            if self.ctl(&["status"]).is_ok_and(|output| output.status.success()) {
+                return true;
+            }
+            std::thread::sleep(A_WHILE / 4);
+        }
+        false
+    }
+
+    fn request(&self, request: &[&str], out: &mut impl Write) -> Result<(), Failure> {
+        let output = self.ctl(request)?;
+        writeln!(out, "   $ wasm-aot ctl {} {}", self.id(), request.join(" "))?;
+        for line in String::from_utf8_lossy(&output.stdout).lines().chain(String::from_utf8_lossy(&output.stderr).lines()) {
+            writeln!(out, "   {line}")?;
+        }
+        writeln!(out)?;
+        Ok(())
+    }
+
+    /// Ends it as Ctrl-C would.
+    fn interrupt(mut self) -> Result<Output, Failure> {
+        let child = self.child.take().ok_or_else(|| Failure::Refused("the program is gone".to_owned()))?;
+        let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        Ok(child.wait_with_output()?)
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The command beside this one; built first if this one was built by `cargo run`.
+fn command(out: &mut impl Write) -> Result<Option<PathBuf>, Failure> {
+    let own = std::env::current_exe()?;
+    let beside = own.with_file_name("wasm-aot");
+    if beside.is_file() {
+        return Ok(Some(beside));
+    }
+    let (Some(cargo), Some(package)) = (std::env::var_os("CARGO"), std::env::var_os("CARGO_MANIFEST_DIR")) else {
+        return Ok(None);
+    };
+    let Some(target) = own.parent().and_then(Path::parent) else { return Ok(None) };
+    writeln!(out, "\n   Builds wasm-aot, which takes some minutes the first time …")?;
+    out.flush()?;
+    let manifest = Path::new(&package).join("../Cargo.toml");
+    let is_release = own.parent().is_some_and(|folder| folder.ends_with("release"));
+    let profile: &[OsString] = if is_release { &["--release".into()] } else { &[] };
+    let built = Command::new(cargo)
+        .args(["build", "--quiet", "-p", "wasm-aot", "--bin", "wasm-aot"])
+        .args(profile)
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target)
+        .status();
+    Ok(built.is_ok_and(|status| status.success() && beside.is_file()).then_some(beside))
+}
