@@ -180,3 +180,31 @@ fn what_is_compiled_in_goes_on_while_others_come_and_go() {
     assert!(restless.lines().count() > 2);
     assert_eq!(restless, memory_compiled_in(|_| {}));
 }
+
+#[test]
+fn code_that_counts_from_the_beginning_goes_on_to_count_while_monitors_come_and_go() {
+    let counted = |restless: bool| {
+        let engine = Engine::new(Config::new().counts(true).call_targets(true)).expect("an engine");
+        let module = Module::new(&engine, PROGRAM).expect("a module");
+        let (live, turn) = (Live::new(module.clone()), AtomicU64::new(0));
+        let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        let tick = move || match turn.fetch_add(1, Relaxed) % 10 {
+            2 if restless => assert_eq!(live.attach("memory").expect("attached"), "memory"),
+            5 if restless => assert_eq!(live.attach("hotness").expect("attached"), "hotness"),
+            7 if restless => live.detach_all().expect("detached"),
+            _ => {}
+        };
+        linker.func_wrap("host", "tick", tick).expect("the only one");
+        let instance = linker.instantiate(&mut store, &module).expect("an instance");
+        call(&mut store, instance, 100);
+        let counts = module.counts().expect("it counts");
+        counts
+            .functions()
+            .map(|function| (function.instructions().iter().map(|i| i.count).collect(), function.calls_made()))
+            .collect::<Vec<(Vec<u64>, _)>>()
+    };
+    let quiet = counted(false);
+    assert!(quiet.iter().all(|(instructions, _)| instructions.iter().any(|count| *count >= 100)));
+    assert_eq!(counted(true), quiet);
+}

@@ -50,7 +50,8 @@ impl<'a> Recompilation<'a> {
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let (mut counting, switching) = room::with_threads(|| {
-            let counting = if target.options.counts { Counting::of(&bodies, false)? } else { Counting::default() };
+            let counting =
+                if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
             let loops = target.options.sites == Sites::Loops;
             let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
             Ok::<_, CompileError>((counting, switching))

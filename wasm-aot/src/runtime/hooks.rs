@@ -131,7 +131,7 @@ impl Room {
 impl StoreCore {
     /// The words that become again what they are now, if machine code that is entered now is left early.
     pub(super) fn keep_words(&self) -> Vec<Kept<'_>> {
-        if !self.restores && !super::version::parts_restore() {
+        if !self.restores && !super::part::any_restores() {
             return Vec::new();
         }
         let of = |instance: &InstanceData| {

@@ -3,8 +3,9 @@
 use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
+use super::part::Part;
 use super::pieces::Pieces;
-use super::version::{Part, Versions};
+use super::version::Versions;
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
 use crate::engine::Engine;

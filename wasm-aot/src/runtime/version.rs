@@ -13,44 +13,23 @@
 //!
 //! Versions are compiled in pieces, so that what is compiled first is current while the rest is still being compiled, and kept: attaching again,
 //! and detaching, are a few stores for each function.
-//!
-//! # Safety
-//!
-//! This module exists to modify code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a place is switched by storing its first byte, a byte is
-//! never torn, and flags are dead there. Distances are stored behind a first byte that makes nothing of them, and a barrier comes before the byte
-//! that does.
-#![allow(unsafe_code)]
 
 use super::code::Code;
 use super::context::WORDS;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
+use super::part::Part;
+use super::sides::{self, Side, Sides};
+use super::stubs::Stubs;
 use super::targets::Words;
-use crate::compile::{Callee, OFF, ON, Options, Piece, Plan, Receiver, Recompilation, Room, Sites, Target, Wanted, Word};
+use crate::compile::{self, Callee, OFF, ON, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
-use parking_lot::Mutex;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
-use wordpatch::{Barrier, CodeMemory};
+use std::sync::atomic::Ordering::Release;
+use wordpatch::Barrier;
 
 /// How many bytes of Wasm are compiled at a time: little at first, so that something is current soon.
 const FIRST: usize = 16 << 10;
 const LARGEST: usize = 1 << 20;
-
-/// What is switched of one function in one version.
-#[derive(Debug)]
-struct Side {
-    /// The address where it begins.
-    start: usize,
-    /// The bytes that are switched.
-    places: Vec<Place>,
-    /// Entries of its loops: their numbers and addresses.
-    entries: Vec<(u32, usize)>,
-}
-
-/// A byte that is switched: where it can be written, what it is while it is off, and while it is on.
-type Place = (usize, [u8; 2]);
 
 /// What a version observes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,15 +43,15 @@ struct Observed {
 #[derive(Debug)]
 struct Version {
     observed: Observed,
-    sides: Vec<Option<Side>>,
+    sides: Sides,
     is_complete: bool,
 }
 
 /// The versions of a module that there are.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
-    /// What the module was made with, by function; filled when somebody attaches for the first time.
-    plain: Vec<Side>,
+    /// What the module was made with; filled when somebody attaches for the first time.
+    plain: Sides,
     /// The functions of it whose loops have entries.
     entered: Vec<bool>,
     others: Vec<Version>,
@@ -86,92 +65,36 @@ pub(crate) struct Versions {
     words: u32,
 }
 
-/// A plan that was attached once: where its words are in instances, and which of them its receivers were told of.
-#[derive(Debug)]
-pub(crate) struct Part {
-    plan: Plan,
-    base: u32,
-    told: Mutex<HashSet<usize>>,
-}
-
-/// Whether any plan that was attached restores words.
-static RESTORES: AtomicBool = AtomicBool::new(false);
-
-/// Whether words of plans that were attached are kept while machine code runs.
-pub(super) fn parts_restore() -> bool {
-    RESTORES.load(Relaxed)
-}
-
-/// For each function a jump to wherever its slot says.
-#[derive(Debug)]
-struct Stubs {
-    memory: CodeMemory,
-    /// How many bytes there are before the slots.
-    slots: usize,
-}
-
-/// `jmp [rip + disp32]`, and two bytes of nothing.
-const STUB: usize = 8;
-
-impl Stubs {
-    fn near(code: &Code, count: usize) -> Result<Self, Error> {
-        let slots = STUB * count;
-        let mut memory = code.memory_near(slots + 8 * count)?;
-        for function in 0..count {
-            let at = STUB * function;
-            let distance = (slots + 8 * function - (at + 6)) as u32;
-            let mut stub = [0xFF, 0x25, 0, 0, 0, 0, 0xCC, 0xCC];
-            stub[2..6].copy_from_slice(&distance.to_le_bytes());
-            memory.write(at, &stub);
-        }
-        Ok(Self { memory, slots })
-    }
-
-    fn address(&self, function: usize) -> usize {
-        self.memory.base().get() + STUB * function
-    }
-
-    fn set(&self, function: usize, target: usize) {
-        let slot = self.memory.writable(self.slots + 8 * function).get() as *mut usize;
-        // SAFETY: (1) an aligned word of memory that lives as long as `self`; (2) threads read it by one load.
-        unsafe { AtomicUsize::from_ptr(slot) }.store(target, Release);
-    }
-}
-
-/// Switches all places.
-fn store_all(places: &[Place], on: bool) {
-    for (at, values) in places {
-        // SAFETY: (A3) one byte; (1) a place's, in memory that can be written and that its version keeps.
-        unsafe { AtomicU8::from_ptr(*at as *mut u8) }.store(values[usize::from(on)], Release);
-    }
-}
-
 impl Versions {
+    /// A function in a version, if the version has something of its own. The plain one has everything.
+    fn own_side(&self, version: usize, function: usize) -> Option<Side<'_>> {
+        match version.checked_sub(1) {
+            None => self.plain.of(function),
+            Some(other) => self.others[other].sides.of(function),
+        }
+    }
+
     /// A function in a version; in the plain one if that has nothing of its own.
-    fn side(&self, version: usize, function: usize) -> &Side {
-        let other = version.checked_sub(1).and_then(|other| self.others[other].sides[function].as_ref());
-        other.unwrap_or(&self.plain[function])
+    fn side(&self, version: usize, function: usize) -> Side<'_> {
+        let side = self.own_side(version, function).or_else(|| self.plain.of(function));
+        side.expect("the module has all functions")
     }
 
     /// Has calls and loops of a function lead to one version.
     fn switch(&mut self, module: &ModuleInner, function: usize, version: usize) {
         let Some(stubs) = &self.stubs else { return };
         let (from, to) = (self.side(self.current[function], function), self.side(version, function));
-        if !std::ptr::eq(from, to) {
-            store_all(&to.places, false);
+        if from.start != to.start {
+            sides::switch(to.places, false);
             stubs.set(function, to.start);
-            for (number, address) in &to.entries {
+            for (number, address) in to.entries {
                 module.entries[*number as usize].store(*address, Release);
             }
             // Without entries loops are not left: they would lead to themselves. The first place is the function's beginning.
             let complete = to.entries.len() >= from.entries.len();
-            store_all(if complete { &from.places } else { &from.places[..1] }, true);
+            sides::switch(if complete { from.places } else { &from.places[..1] }, true);
         }
         self.current[function] = version;
-    }
-
-    fn switch_all(&mut self, module: &ModuleInner, version: usize) {
-        (0..self.plain.len()).for_each(|function| self.switch(module, function, version));
     }
 }
 
@@ -206,10 +129,7 @@ impl Module {
             return Err(Error::Attach("instances have no room for what the monitors keep".into()));
         }
         versions.words += plan.words();
-        if !plan.restored().is_empty() {
-            RESTORES.store(true, Relaxed);
-        }
-        let part = Part { plan, base, told: Mutex::default() };
+        let part = Part::new(plan, base);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told of once.
         let mut parts = module.parts.write();
         module.counted.each(|vmctx| part.begin(module, vmctx));
@@ -246,8 +166,8 @@ impl Module {
     /// How many places there are where something can be switched on while instances run.
     pub fn sites(&self) -> usize {
         match self.inner.options.sites {
-            Sites::None => 0,
-            Sites::Functions | Sites::Loops => self.inner.info.bodies.len() + self.loop_sites(),
+            compile::Sites::None => 0,
+            compile::Sites::Functions | compile::Sites::Loops => self.inner.info.bodies.len() + self.loop_sites(),
         }
     }
 
@@ -267,39 +187,6 @@ impl Module {
         }
         let sums = module.counted.sums(&module.layout, words);
         Some(Counts::new(module, &sums, module.counted.targets(module)))
-    }
-}
-
-impl Part {
-    /// Its words in an instance.
-    pub(super) fn room(&self, module: &ModuleInner, vmctx: usize) -> Room {
-        // Behind all counters that there may be.
-        let first = module.layout.counter(module.attached_words() + self.base);
-        Room { vmctx, words: vmctx + first as usize }
-    }
-
-    /// Who is told of instances.
-    pub(super) fn receivers(&self) -> &[Arc<dyn Receiver>] {
-        self.plan.receivers()
-    }
-
-    /// Words that become again what they were when machine code was entered.
-    pub(super) fn restored(&self) -> &[Word] {
-        self.plan.restored()
-    }
-
-    /// Tells its receivers of an instance.
-    pub(super) fn begin(&self, module: &ModuleInner, vmctx: usize) {
-        if !self.told.lock().insert(vmctx) {
-            return;
-        }
-        self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.room(module, vmctx)));
-    }
-
-    /// Tells its receivers that an instance ends.
-    pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
-        self.told.lock().remove(&vmctx);
-        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.room(module, vmctx)));
     }
 }
 
@@ -335,7 +222,7 @@ impl ModuleInner {
         if versions.stubs.is_some() {
             return Ok(());
         }
-        if self.options.sites == Sites::None {
+        if self.options.sites == compile::Sites::None {
             return Err(Error::Attach("the module was compiled without sites, so that nothing can be attached".into()));
         }
         if !self.has_room_for_counters() {
@@ -345,10 +232,13 @@ impl ModuleInner {
         let stubs = Stubs::near(&self.code, self.info.bodies.len())?;
         let functions = self.info.bodies.len();
         let beginnings: Vec<Wanted> = (0..functions).map(|function| Wanted { function, entered: None }).collect();
-        versions.plain = sides(&self.code, &stubs, &beginnings)?.into_iter().map(|(_, side)| side).collect();
-        (0..functions).for_each(|function| stubs.set(function, versions.plain[function].start));
+        let mut plain = Sides::new(functions);
+        plain.take_in(&self.code, &stubs, &beginnings)?;
+        (0..functions).filter_map(|function| Some((function, plain.of(function)?))).for_each(|(function, side)| {
+            stubs.set(function, side.start);
+        });
         Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
-        versions.stubs = Some(stubs);
+        (versions.stubs, versions.plain) = (Some(stubs), plain);
         (versions.current, versions.entered) = (vec![0; functions], vec![false; functions]);
         Ok(())
     }
@@ -367,7 +257,7 @@ impl ModuleInner {
             },
         };
         self.enter_plain(versions, version)?;
-        versions.switch_all(self, version);
+        (0..versions.current.len()).for_each(|function| versions.switch(self, function, version));
         versions.observed = observed;
         Ok(())
     }
@@ -375,7 +265,7 @@ impl ModuleInner {
     /// Compiles a version; what is compiled is current at once.
     fn make(&self, versions: &mut Versions, observed: &Observed) -> Result<usize, Error> {
         versions.others.retain(|other| other.is_complete);
-        let sides = (0..versions.plain.len()).map(|_| None).collect();
+        let sides = Sides::new(versions.current.len());
         versions.others.push(Version { observed: observed.clone(), sides, is_complete: false });
         let version = versions.others.len();
         let before = versions.current.clone();
@@ -387,7 +277,7 @@ impl ModuleInner {
             let index = self.info.imported.functions + function as u32;
             observed.counts || parts.iter().any(|(plan, _)| plan.concerns(index))
         };
-        let mut wanted: Vec<usize> = (0..versions.plain.len()).filter(|function| concerns(*function)).collect();
+        let mut wanted: Vec<usize> = (0..versions.current.len()).filter(|function| concerns(*function)).collect();
         // What is executed at this moment comes first, and the rest in order.
         let running = self.running();
         wanted.sort_by_key(|function| running.iter().position(|other| other == function).unwrap_or(usize::MAX));
@@ -416,13 +306,10 @@ impl ModuleInner {
 
     /// Before functions become plain again, their loops have to have entries.
     fn enter_plain(&self, versions: &mut Versions, version: usize) -> Result<(), Error> {
-        let leads_back = |function: &usize| {
-            let is_left =
-                !std::ptr::eq(versions.side(versions.current[*function], *function), &raw const versions.plain[*function]);
-            is_left && std::ptr::eq(versions.side(version, *function), &raw const versions.plain[*function])
-        };
+        let is_own = |version: usize, function: usize| version > 0 && versions.own_side(version, function).is_some();
+        let leads_back = |function: &usize| is_own(versions.current[*function], *function) && !is_own(version, *function);
         let wanted: Vec<usize> =
-            (0..versions.plain.len()).filter(|function| !versions.entered[*function]).filter(leads_back).collect();
+            (0..versions.current.len()).filter(|function| !versions.entered[*function]).filter(leads_back).collect();
         if wanted.is_empty() {
             return Ok(());
         }
@@ -435,7 +322,7 @@ impl ModuleInner {
     }
 
     /// How many come before those of plans that are attached: its own, and all counters that there may be.
-    fn attached_words(&self) -> u32 {
+    pub(super) fn attached_words(&self) -> u32 {
         self.own_words() + self.most_counters() as u32
     }
 
@@ -454,8 +341,12 @@ impl ModuleInner {
         functions: &[usize],
         version: usize,
     ) -> Result<(), Error> {
-        let target = Target::native(Options { counts, targets: false, ..self.options })?;
-        let recompilation = Recompilation::new(&self.bytes, &target, plan, [self.own_words(), self.attached_words()])?;
+        // Code that counts from the beginning goes on to do so, with its own words.
+        let always = self.options.counts;
+        let target =
+            Target::native(Options { counts: counts || always, targets: self.options.targets && always, ..self.options })?;
+        let before = if always { 0 } else { self.own_words() };
+        let recompilation = Recompilation::new(&self.bytes, &target, plan, [before, self.attached_words()])?;
         if recompilation.counters() as usize > self.most_counters() {
             return Err(Error::Attach("instances have no room for so many counters".into()));
         }
@@ -467,39 +358,39 @@ impl ModuleInner {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
             let wanted: Vec<Wanted> = now.iter().flat_map(|function| recompilation.parts(*function, version > 0)).collect();
-            let made = if wanted.is_empty() { Vec::new() } else { self.piece(versions, &recompilation, &wanted, counts)? };
-            for (function, side) in made {
-                if version > 0 {
-                    versions.others[version - 1].sides[function] = Some(side);
-                    versions.switch(self, function, version);
-                } else {
-                    versions.plain[function].places.extend(side.places);
-                    versions.plain[function].entries.extend(side.entries);
-                }
+            if !wanted.is_empty() {
+                self.piece(versions, &recompilation, &wanted, counts, version)?;
             }
-            if version == 0 {
-                now.iter().for_each(|function| versions.entered[*function] = true);
+            for function in now {
+                match version {
+                    0 => versions.entered[*function] = true,
+                    _ => versions.switch(self, *function, version),
+                }
             }
         }
         Ok(())
     }
 
-    /// Compiles one piece, ready to be switched to.
+    /// Compiles one piece for a version, ready to be switched to.
     fn piece(
         &self,
-        versions: &Versions,
+        versions: &mut Versions,
         recompilation: &Recompilation<'_>,
         wanted: &[Wanted],
         counts: bool,
-    ) -> Result<Vec<(usize, Side)>, Error> {
-        let Piece { text, parts, elsewhere } = recompilation.piece(wanted)?;
+        version: usize,
+    ) -> Result<(), Error> {
+        let compile::Piece { text, parts, elsewhere } = recompilation.piece(wanted)?;
         let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
         let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts);
-        let stubs = versions.stubs.as_ref().expect("prepared before");
-        let made = sides(&piece.code, stubs, &parts)?;
-        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
-        Ok(made)
+        let Versions { plain, others, stubs: Some(stubs), .. } = versions else { return Ok(()) };
+        let sides = match version.checked_sub(1) {
+            None => plain,
+            Some(other) => &mut others[other].sides,
+        };
+        sides.take_in(&piece.code, stubs, &parts)?;
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)
     }
 
     /// How many of the functions have so many bytes of Wasm together; one at least.
@@ -520,35 +411,4 @@ impl ModuleInner {
             Callee::Throw => self.code.throw().expect("a module with exceptions has the trampoline") as usize,
         }
     }
-}
-
-/// What is switched of each function in new code, and where it leads as soon as it is switched on.
-fn sides(code: &Code, stubs: &Stubs, parts: &[Wanted]) -> Result<Vec<(usize, Side)>, Error> {
-    let writable = code.writable()? as usize;
-    let mut crossings = code.tables.crossings.iter().peekable();
-    let mut sides: Vec<(usize, Side)> = Vec::new();
-    for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
-        if sides.last().is_none_or(|(function, _)| *function != part.function) {
-            sides.push((part.function, Side { start: 0, places: Vec::new(), entries: Vec::new() }));
-        }
-        let (_, side) = sides.last_mut().expect("just now");
-        let address = code.at(span.start) as usize;
-        match part.entered {
-            Some((_, number)) => side.entries.push((number, address)),
-            None => {
-                side.start = address;
-                let site = writable + (span.start - Sites::Functions.prefix()) as usize;
-                // A jump counts from its end, where the function begins.
-                let distance = stubs.address(part.function).wrapping_sub(address) as u32;
-                // SAFETY: (1) the four bytes before a function are its site's, in writable memory, and aligned as functions are; (2) the site's first byte
-                // makes nothing of them.
-                unsafe { AtomicU32::from_ptr((site + 1) as *mut u32) }.store(distance, Relaxed);
-                side.places.push((site, [OFF, ON]));
-            }
-        }
-        while let Some(crossing) = crossings.next_if(|crossing| crossing.at < span.end) {
-            side.places.push((writable + crossing.at as usize, crossing.values()));
-        }
-    }
-    Ok(sides)
 }

@@ -1,0 +1,66 @@
+//! Plans that are attached while instances run: their words, and who is told of instances.
+
+use super::module::ModuleInner;
+use crate::compile::{Plan, Receiver, Room, Word};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A plan that was attached once: where its words are in instances, and which of them its receivers were told of.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(super) plan: Plan,
+    /// How many words of such plans come before its own.
+    pub(super) base: u32,
+    told: Mutex<HashSet<usize>>,
+}
+
+/// Whether any plan that was attached restores words.
+static RESTORES: AtomicBool = AtomicBool::new(false);
+
+/// Whether words of plans that were attached are kept while machine code runs.
+pub(super) fn any_restores() -> bool {
+    RESTORES.load(Relaxed)
+}
+
+impl Part {
+    /// A plan that has not been attached before.
+    pub(super) fn new(plan: Plan, base: u32) -> Self {
+        if !plan.restored().is_empty() {
+            RESTORES.store(true, Relaxed);
+        }
+        Self { plan, base, told: Mutex::default() }
+    }
+
+    /// Its words in an instance.
+    pub(super) fn room(&self, module: &ModuleInner, vmctx: usize) -> Room {
+        // Behind all counters that there may be.
+        let first = module.layout.counter(module.attached_words() + self.base);
+        Room { vmctx, words: vmctx + first as usize }
+    }
+
+    /// Who is told of instances.
+    pub(super) fn receivers(&self) -> &[Arc<dyn Receiver>] {
+        self.plan.receivers()
+    }
+
+    /// Words that become again what they were when machine code was entered.
+    pub(super) fn restored(&self) -> &[Word] {
+        self.plan.restored()
+    }
+
+    /// Tells its receivers of an instance.
+    pub(super) fn begin(&self, module: &ModuleInner, vmctx: usize) {
+        if !self.told.lock().insert(vmctx) {
+            return;
+        }
+        self.plan.receivers().iter().for_each(|receiver| receiver.begin(self.room(module, vmctx)));
+    }
+
+    /// Tells its receivers that an instance ends.
+    pub(super) fn end(&self, module: &ModuleInner, vmctx: usize) {
+        self.told.lock().remove(&vmctx);
+        self.plan.receivers().iter().for_each(|receiver| receiver.end(self.room(module, vmctx)));
+    }
+}
