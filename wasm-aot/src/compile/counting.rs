@@ -110,9 +110,9 @@ impl Translator<'_> {
         self.add_to_counter(words + 8);
     }
 
-    /// What the table of traps says of an access of the present instruction. Who counts has to know which one it was.
+    /// What the table of traps says of an access of the present instruction. Who counts, or marks, has to know which one it was.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
-        match self.target.options.counts && !self.is_nested() {
+        match (self.target.options.counts || self.hooking.departs) && !self.is_nested() {
             true => Access::at(self.offset, stores).code(),
             false => Trap::MemoryOutOfBounds.code(),
         }

@@ -69,14 +69,24 @@ pub(crate) struct Compiled {
     pub(crate) crossings: Vec<Crossing>,
 }
 
-/// What is observed of a module's execution.
+/// What all functions of a module are compiled with.
 #[derive(Clone, Copy)]
-pub(super) struct Observed<'a> {
+pub(super) struct Setting<'a> {
+    pub(super) info: &'a ModuleInfo,
+    pub(super) layout: &'a Layout,
+    pub(super) target: &'a Target,
     pub(super) counting: &'a Counting,
     pub(super) switching: &'a Switching,
     pub(super) plan: &'a Plan,
     /// The number of the first word of an instance that the plan's hooks use.
     pub(super) first_word: u32,
+}
+
+impl<'a> Setting<'a> {
+    /// The loops of a function, and the number of the first.
+    fn loops_of(&self, index: u32) -> (&'a Loops, u32) {
+        self.switching.of_function((index - self.info.imported.functions) as usize)
+    }
 }
 
 /// What a thread needs to compile, and keeps from function to function.
@@ -95,15 +105,8 @@ impl Default for Compiler {
 
 impl Compiler {
     /// Compiles one function of a module.
-    pub(super) fn function(
-        &mut self,
-        info: &ModuleInfo,
-        layout: &Layout,
-        observed: Observed<'_>,
-        target: &Target,
-        body: &Body<'_>,
-    ) -> Result<Compiled, CompileError> {
-        let compiled = self.code(info, layout, observed, target, body, None)?;
+    pub(super) fn function(&mut self, setting: Setting<'_>, body: &Body<'_>) -> Result<Compiled, CompileError> {
+        let compiled = self.code(setting, body, None)?;
         Ok(compiled.expect("every function has a beginning"))
     }
 
@@ -111,16 +114,13 @@ impl Compiler {
     /// there than is carried over.
     pub(super) fn code(
         &mut self,
-        info: &ModuleInfo,
-        layout: &Layout,
-        observed: Observed<'_>,
-        target: &Target,
+        setting: Setting<'_>,
         body: &Body<'_>,
         entered: Option<usize>,
     ) -> Result<Option<Compiled>, CompileError> {
         // Without crossings there is nothing that could be unexpected.
         for crosses in [true, false] {
-            match self.attempt(info, layout, observed, target, body.again(), entered, crosses)? {
+            match self.attempt(setting, body.again(), entered, crosses)? {
                 Attempt::Done(compiled) => return Ok(compiled),
                 Attempt::Unexpected => {}
             }
@@ -128,13 +128,9 @@ impl Compiler {
         Err(CompileError::Target("code generation makes branches that are not expected".into()))
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what `code` is given, and one more")]
     fn attempt(
         &mut self,
-        info: &ModuleInfo,
-        layout: &Layout,
-        observed: Observed<'_>,
-        target: &Target,
+        setting: Setting<'_>,
         body: Body<'_>,
         entered: Option<usize>,
         crosses: bool,
@@ -142,17 +138,17 @@ impl Compiler {
         let Body { index, validate, body } = body;
         let mut validator = validate.into_validator(std::mem::take(&mut self.allocations));
         self.context.clear();
-        let signature = signature(info.function_type(index));
+        let signature = signature(setting.info.function_type(index));
         let signature = if entered.is_some() { switching::entry_signature(&signature) } else { signature };
         self.context.func = Function::with_name_signature(UserFuncName::user(FUNCTIONS, index), signature);
         let builder = FunctionBuilder::new(&mut self.context.func, &mut self.frontend);
-        let (loops, first) = observed.switching.of_function((index - info.imported.functions) as usize);
-        let mut translator = Translator::new(builder, info, layout, observed, target, index, entered);
+        let (loops, first) = setting.loops_of(index);
+        let mut translator = Translator::new(builder, setting, index, entered);
         translator.crosses = crosses;
         let cold = translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
         let Some(cold) = cold else { return Ok(Attempt::Done(None)) };
-        let compiled = finish(&mut self.context, target, loops, first)?;
+        let compiled = finish(&mut self.context, setting.target, loops, first)?;
         // What is known to be equal is no comparison any more: the crossing would be taken always.
         let compiled = compiled.filter(|_| !switching::jumps_to(&self.context.func, &cold));
         Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(compiled))))
@@ -293,15 +289,8 @@ pub(super) struct Translator<'a> {
 }
 
 impl<'a> Translator<'a> {
-    fn new(
-        mut builder: FunctionBuilder<'a>,
-        info: &'a ModuleInfo,
-        layout: &'a Layout,
-        observed: Observed<'a>,
-        target: &'a Target,
-        index: u32,
-        entered: Option<usize>,
-    ) -> Self {
+    fn new(mut builder: FunctionBuilder<'a>, setting: Setting<'a>, index: u32, entered: Option<usize>) -> Self {
+        let Setting { info, layout, target, counting, plan, first_word, .. } = setting;
         let entry = builder.create_block();
         builder.append_block_params_for_function_params(entry);
         builder.switch_to_block(entry);
@@ -317,13 +306,13 @@ impl<'a> Translator<'a> {
             counters: region(4, "counters"),
             buffer: region(5, "buffer"),
         };
-        let (loops, first_loop) = observed.switching.of_function((index - info.imported.functions) as usize);
+        let (loops, first_loop) = setting.loops_of(index);
         let mut translator = Self {
             builder,
             info,
             layout,
-            counting: observed.counting,
-            hooking: Hooking::new(observed.plan.of(index), observed.first_word),
+            counting,
+            hooking: Hooking::new(plan, index, first_word),
             guests: Guests::default(),
             loops,
             first_loop,

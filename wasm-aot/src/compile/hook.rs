@@ -5,7 +5,7 @@
 
 use super::access::Access;
 use super::function::{Translator, machine_type};
-use super::plan::{Action, Call, Capture, Hook, Moment, Word};
+use super::plan::{Action, Call, Capture, Hook, Moment, Plan, Word};
 use crate::error::CompileError;
 use crate::trap::Trap;
 use crate::types::ValType;
@@ -41,13 +41,16 @@ pub(super) struct Hooking<'a> {
     pub(super) unwinding: Option<Block>,
     /// Where captured values are put for receivers.
     slot: Option<StackSlot>,
+    /// Whether it is noted where frames were that are taken away.
+    pub(super) departs: bool,
     /// Why a hook's code could not be written.
     pub(super) failure: Option<CompileError>,
 }
 
 impl<'a> Hooking<'a> {
-    pub(super) fn new(hooks: &'a [Hook], first_word: u32) -> Self {
-        Self { hooks, first_word, ..Self::default() }
+    /// What stands in a function.
+    pub(super) fn new(plan: &'a Plan, function: u32, first_word: u32) -> Self {
+        Self { hooks: plan.of(function), first_word, departs: plan.departs(), ..Self::default() }
     }
 
     /// The hooks at an instruction, or those of them at one moment.
@@ -202,7 +205,6 @@ impl<'a> Translator<'a> {
     fn fire_all(&mut self, hooks: &'a [Hook]) {
         for hook in hooks {
             match &hook.action {
-                Action::Count(word) => self.add_to_counter(self.hook_word(word.plus(hook.base))),
                 Action::Call(call) => Emitter { translator: self, hook }.receive(call),
                 Action::Inline(sequence) => {
                     if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook }) {
@@ -230,7 +232,6 @@ impl std::fmt::Debug for Emitter<'_, '_> {
     }
 }
 
-#[allow(dead_code, reason = "what a hook may ask for is one whole, whoever asks for it")]
 impl<'a> Emitter<'_, 'a> {
     /// Whatever machine code consists of. The block that is current at last is where the function goes on.
     pub(crate) fn builder(&mut self) -> &mut FunctionBuilder<'a> {
@@ -240,16 +241,6 @@ impl<'a> Emitter<'_, 'a> {
     /// The hook that is written.
     pub(crate) fn hook(&self) -> &'a Hook {
         self.hook
-    }
-
-    /// The module's declarations.
-    pub(crate) fn info(&self) -> &'a crate::module::ModuleInfo {
-        self.translator.info
-    }
-
-    /// Where the instruction is in the module that is translated: for moments that stand at none, the one at which they come.
-    pub(crate) fn offset(&self) -> u32 {
-        self.translator.offset as u32
     }
 
     /// The address of the instance.
@@ -291,11 +282,6 @@ impl<'a> Emitter<'_, 'a> {
     pub(crate) fn local(&mut self, index: u32) -> Option<(Value, ValType)> {
         let ty = *self.translator.hooking.locals.get(index as usize)?;
         Some((self.translator.local(index), ty))
-    }
-
-    /// How many locals there are, parameters among them.
-    pub(crate) fn locals(&self) -> u32 {
-        self.translator.hooking.locals.len() as u32
     }
 
     /// Gives a local another value, of the same type.

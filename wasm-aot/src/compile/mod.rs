@@ -34,7 +34,7 @@ pub(crate) use crossing::{Crossing, OFF, ON};
 pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
 pub(crate) use nested::{Calls, Guest, Import};
-pub(crate) use plan::{Action, Call, Capture, Draft, Firing, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
+pub(crate) use plan::{Action, Call, Capture, Draft, Firing, HookId, Inline, Moment, Plan, Receiver, Room, Sequence, Word};
 pub(crate) use recompilation::{Piece, Recompilation, Wanted};
 pub(crate) use switching::{BUFFER, MIDDLE, Switching};
 pub(crate) use target::Target;
@@ -48,7 +48,7 @@ use crate::types::{FuncType, ValType};
 use crate::vm::Layout;
 use counting::Counting;
 use cranelift_codegen::ir::Type;
-use function::{Compiled, Compiler, Observed};
+use function::{Compiled, Compiler, Setting};
 use rayon::prelude::*;
 
 /// How functions of a type are called: equal for types that machine code does not tell apart.
@@ -89,14 +89,12 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     let first_word = counting.len() + 2 * counting.calls();
     too_large(first_word as usize + plan.words() as usize, counting::COUNTERS, "what is observed of the module")?;
     let layout = Layout::new(&info, first_word + plan.words());
-    let observed = Observed { counting: &counting, switching: &switching, plan, first_word };
+    let setting = Setting { info: &info, layout: &layout, target, counting: &counting, switching: &switching, plan, first_word };
     let functions = bodies
         .into_par_iter()
         .map_init(Compiler::default, |compiler, body| {
             let index = body.index;
-            compiler
-                .function(&info, &layout, observed, target, &body)
-                .map_err(|error| error.within(index, info.function_name(index)))
+            compiler.function(setting, &body).map_err(|error| error.within(index, info.function_name(index)))
         })
         .collect::<Vec<Result<Compiled, CompileError>>>();
     // The first error by position, whichever thread was the first to meet one.

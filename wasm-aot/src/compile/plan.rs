@@ -41,16 +41,19 @@ pub(crate) struct Hook {
     pub(crate) offset: u32,
     pub(crate) moment: Moment,
     pub(crate) action: Action,
+    /// What it is known by in the plan that it was made for.
+    pub(crate) id: HookId,
     /// How many words come before those of the plan that it was made for: plans may be joined.
     pub(crate) base: u32,
 }
 
+/// A hook of a plan: the how many-th that was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct HookId(pub(crate) u32);
+
 /// What a hook does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Action {
-    /// Adds one to a word of the instance.
-    #[allow(dead_code, reason = "what a hook may ask for is one whole, whoever asks for it")]
-    Count(Word),
     /// Calls the host.
     Call(Call),
     /// Executes machine code of its own.
@@ -194,6 +197,8 @@ struct Parts {
     words: u32,
     restored: Vec<Word>,
     receivers: Vec<Arc<dyn Receiver>>,
+    /// Whether frames that are taken away in it are noted.
+    departs: bool,
 }
 
 impl PartialEq for Parts {
@@ -218,16 +223,24 @@ impl Plan {
         self.0.as_ref().map_or(0, |parts| parts.words)
     }
 
-    /// Several plans in one, each with the number of words that come before its own. Receivers and words that are restored stay with the plans.
-    pub(crate) fn joined(plans: &[(Self, u32)]) -> Self {
+    /// Several plans in one, each with the number of words that come before its own, and with the hooks of it that are wanted. Receivers and words that
+    /// are restored stay with the plans.
+    pub(crate) fn joined(plans: &[(Self, u32)], is_wanted: impl Fn(usize, HookId) -> bool) -> Self {
         let mut all = Parts::default();
-        for (plan, base) in plans {
+        for (number, (plan, base)) in plans.iter().enumerate() {
             let Some(parts) = &plan.0 else { continue };
-            all.hooks.extend(parts.hooks.iter().map(|hook| Hook { base: *base, ..hook.clone() }));
+            all.departs |= parts.departs;
+            let wanted = parts.hooks.iter().filter(|hook| is_wanted(number, hook.id));
+            all.hooks.extend(wanted.map(|hook| Hook { base: *base, ..hook.clone() }));
         }
         // Stable: hooks of the plan that comes first fire first.
         all.hooks.sort_by_key(|hook| (hook.function, hook.offset, hook.moment));
-        Self((!all.hooks.is_empty()).then(|| Arc::new(all)))
+        Self((!all.hooks.is_empty() || all.departs).then(|| Arc::new(all)))
+    }
+
+    /// Whether it is noted where frames were that are taken away by traps and the like.
+    pub(crate) fn departs(&self) -> bool {
+        self.0.as_ref().is_some_and(|parts| parts.departs)
     }
 
     /// Whether something stands in a function.
@@ -271,20 +284,27 @@ impl Draft {
         self.0.restored.push(word);
     }
 
+    /// Has it noted where frames were that are taken away by traps and the like.
+    pub(crate) fn note_departures(&mut self) {
+        self.0.departs = true;
+    }
+
     /// Has a receiver told of instances. Whoever is only called need not be.
     pub(crate) fn tell(&mut self, receiver: Arc<dyn Receiver>) {
         self.0.receivers.push(receiver);
     }
 
     /// Puts a hook at an instruction, behind those that are there.
-    pub(crate) fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) {
-        self.0.hooks.push(Hook { function, offset, moment, action, base: 0 });
+    pub(crate) fn hook(&mut self, function: u32, offset: u32, moment: Moment, action: Action) -> HookId {
+        let id = HookId(self.0.hooks.len() as u32);
+        self.0.hooks.push(Hook { function, offset, moment, action, id, base: 0 });
+        id
     }
 
     /// Puts a hook at a moment of a function that stands at no instruction.
-    pub(crate) fn hook_function(&mut self, function: u32, moment: Moment, action: Action) {
+    pub(crate) fn hook_function(&mut self, function: u32, moment: Moment, action: Action) -> HookId {
         debug_assert!(matches!(moment, Moment::Entry | Moment::Exit | Moment::Unwind));
-        self.hook(function, 0, moment, action);
+        self.hook(function, 0, moment, action)
     }
 
     /// The plan.

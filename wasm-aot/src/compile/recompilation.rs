@@ -1,7 +1,7 @@
 //! A module that is compiled once more while its instances run, piece by piece: functions from their beginnings, and entries of their loops.
 
 use super::counting::Counting;
-use super::function::{Callee, Compiled, Compiler, Observed};
+use super::function::{Callee, Compiled, Compiler, Setting};
 use super::plan::Plan;
 use super::room;
 use super::switching::Switching;
@@ -11,6 +11,7 @@ use crate::error::CompileError;
 use crate::module::{self, Body, ModuleInfo, Reading};
 use crate::vm::Layout;
 use rayon::prelude::*;
+use std::sync::OnceLock;
 
 /// One part of a piece.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Recompilation<'a> {
     info: ModuleInfo,
     bodies: Vec<Body<'a>>,
     counting: Counting,
-    switching: Switching,
+    switching: &'a Switching,
     layout: Layout,
     target: &'a Target,
     plan: Plan,
@@ -41,19 +42,22 @@ pub(crate) struct Recompilation<'a> {
 }
 
 impl<'a> Recompilation<'a> {
-    /// Reads a module that was compiled before. Its instances have so many words before those of counters, and so many before those of the plan.
+    /// Reads a module that was compiled before, and where its threads can go over, unless that is known. Its instances have so many words before those of
+    /// counters, and so many before those of the plan.
     pub(crate) fn new(
         bytes: &'a [u8],
         target: &'a Target,
         plan: &Plan,
         [before, first_word]: [u32; 2],
+        switching: &'a OnceLock<Switching>,
     ) -> Result<Self, CompileError> {
         let Reading { info, bodies } = module::read(bytes, target.options.features)?;
         let (mut counting, switching) = room::with_threads(|| {
             let counting =
                 if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
             let loops = target.options.sites == Sites::Loops;
-            let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+            let find = || if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
+            let switching = switching.get_or_init(find);
             Ok::<_, CompileError>((counting, switching))
         })?;
         counting.before = before;
@@ -91,9 +95,15 @@ impl<'a> Recompilation<'a> {
     }
 
     fn part(&self, compiler: &mut Compiler, part: Wanted) -> Result<Option<Compiled>, CompileError> {
-        let observed =
-            Observed { counting: &self.counting, switching: &self.switching, plan: &self.plan, first_word: self.first_word };
-        let body = &self.bodies[part.function];
-        compiler.code(&self.info, &self.layout, observed, self.target, body, part.entered.map(|(index, _)| index))
+        let setting = Setting {
+            info: &self.info,
+            layout: &self.layout,
+            target: self.target,
+            counting: &self.counting,
+            switching: self.switching,
+            plan: &self.plan,
+            first_word: self.first_word,
+        };
+        compiler.code(setting, &self.bodies[part.function], part.entered.map(|(index, _)| index))
     }
 }

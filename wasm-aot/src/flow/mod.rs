@@ -12,7 +12,7 @@ mod loops;
 mod places;
 mod solution;
 
-pub(crate) use graph::{Edge, Graph, Way, Ways};
+pub(crate) use graph::{Block, Edge, Graph, Way, Ways};
 pub(crate) use loops::{LIVE, Loop, Loops};
 pub(crate) use places::Places;
 pub(crate) use solution::{Departures, Flow, solve};

@@ -5,7 +5,7 @@ use super::outline::Outline;
 use super::{Choice, MonitorError, Report, Source};
 use crate::compile::Draft;
 use crate::error::Error;
-use crate::runtime::Module;
+use crate::runtime::{Module, Origin};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -93,6 +93,7 @@ impl Live {
                 let plan = |outline: &Outline<'_>| Arc::clone(&observer).plan(outline, &mut draft);
                 Outline::with(&module.bytes, module.options.features, plan).map_err(Error::from)?;
                 let part = self.module.add_part(draft.finish())?;
+                Arc::clone(&observer).compiled(&self.module, Origin::Part(part));
                 Some((observer, part))
             }
         };

@@ -8,6 +8,7 @@
 mod alloc;
 mod constant;
 mod counted;
+mod coverage;
 mod flame;
 mod functions;
 mod latency;
@@ -102,7 +103,7 @@ pub const KINDS: &[Kind] = &[
         name: "coverage",
         about: "which instructions and blocks of each function were executed",
         options: &[("missed", "where what was not executed begins and ends")],
-        source: Source::Counts { call_targets: false, report: counted::coverage },
+        source: Source::Hooks(coverage::begin),
     },
     Kind {
         name: "functions",

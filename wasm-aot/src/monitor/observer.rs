@@ -3,7 +3,7 @@
 use super::outline::Outline;
 use super::report::Report;
 use crate::compile::Draft;
-use crate::runtime::Module;
+use crate::runtime::{Module, Origin};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -18,6 +18,9 @@ pub(super) trait Observer: Debug + Send + Sync {
     fn may_come_late(&self) -> bool {
         true
     }
+
+    /// Its hooks are in a module's code now, or will be when it is observed: those of the module's own plan, or of an attached one.
+    fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
     /// What there is to say of what the module's instances have done so far.
     fn report(&self, module: &Module) -> Report;

@@ -3,10 +3,10 @@
 use super::observer::Observer;
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report, Source};
-use crate::compile::{Draft, Plan};
+use crate::compile::Draft;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::runtime::{Module, binary};
+use crate::runtime::{Module, Origin, binary};
 use std::sync::Arc;
 
 /// Monitors at work on a module: what was chosen, and what they keep.
@@ -61,17 +61,21 @@ impl Watch {
     /// Compiles a module, and what the monitors need into it. It is kept in no cache.
     pub fn compile(&self, engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module, Error> {
         let bytes = binary(bytes.as_ref())?;
-        let plan = self.plan(engine, &bytes)?;
-        Module::with_plan(engine, &bytes, &plan)
+        let plan = self.draft(engine, &bytes).map(Draft::finish)?;
+        let module = Module::with_plan(engine, &bytes, &plan)?;
+        self.compiled(&module);
+        Ok(module)
+    }
+
+    /// A module was compiled with what was drafted.
+    pub(crate) fn compiled(&self, module: &Module) {
+        let observers = self.0.iter().filter_map(|(_, observer)| observer.as_ref());
+        observers.for_each(|observer| Arc::clone(observer).compiled(module, Origin::Own));
     }
 
     /// Compiles a module that was compiled before, and has it inside.
     pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
         self.compile(engine, &*module.inner.bytes)
-    }
-
-    fn plan(&self, engine: &Engine, bytes: &[u8]) -> Result<Plan, Error> {
-        self.draft(engine, bytes).map(Draft::finish)
     }
 
     /// The hooks that the monitors need in a module, to which others may be added.

@@ -187,7 +187,7 @@ impl Observer {
         Ok(results.first().and_then(Number::of))
     }
 
-    /// No more questions for now.
+    /// The questions are over: until the next ones, nobody waits for an answer.
     pub(crate) fn rest<T: 'static>(&mut self, store: &mut crate::Store<T>) {
         if self.asked.take().is_some() {
             store.set_deadline(None);

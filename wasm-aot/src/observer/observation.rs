@@ -92,6 +92,7 @@ impl Observation {
             false => store.engine().counting().map_err(ObserverError::program)?,
         };
         let module = Module::with_plan(&engine, &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
+        watch.into_iter().for_each(|watch| watch.compiled(&module));
         tallies.sort_by_key(|tally| (tally.function, tally.offset));
         Ok(Self { module, observers, places, matches, tallies: Mutex::new(tallies) })
     }

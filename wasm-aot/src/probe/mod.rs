@@ -354,25 +354,24 @@ impl Board {
         }
     }
 
-    /// Who stands at a site, in order.
-    fn standing(&self, inspected: &Inspected, site: usize) -> Vec<Standing> {
-        let mut all = inspected.standing(site).to_vec();
-        if inspected.sites[site].when == When::Before {
-            all.extend(self.everywhere.read().iter().cloned());
-            all.sort_by_key(|standing| standing.id);
-        }
-        all
-    }
-
-    /// Fires all probes of a site. Gives the failure of the first that fails.
+    /// Fires all probes of a site, those that stand there now, in order. Gives the failure of the first that fails.
     fn fire_all(&self, inspected: &Inspected, site: usize, frame: &mut Frame<'_>) -> Option<String> {
-        for Standing { id, kind } in self.standing(inspected, site) {
+        let (here, everywhere) = (inspected.standing(site), Arc::clone(&self.everywhere.read()));
+        let everywhere = if inspected.sites[site].when == When::Before { &everywhere[..] } else { &[] };
+        // Both are in order: who was inserted first comes first.
+        let (mut here, mut everywhere) = (here.iter().peekable(), everywhere.iter().peekable());
+        let mut next = || match (here.peek(), everywhere.peek()) {
+            (Some(one), Some(other)) if other.id < one.id => everywhere.next(),
+            (Some(_), _) => here.next(),
+            (None, _) => everywhere.next(),
+        };
+        while let Some(Standing { id, kind }) = next() {
             let Kind::Probe(probe) = kind else { continue };
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => return Some(format!("probe {}: {why}", probe.name())),
                 Err(_) => {
-                    self.remove(id);
+                    self.remove(*id);
                     eprintln!("wasm-aot: probe {} has panicked and is removed; the program goes on", probe.name());
                 }
             }

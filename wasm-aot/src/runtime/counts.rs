@@ -9,7 +9,7 @@ use crate::flow::{self, Flow, Graph, Way, Ways};
 use crate::module::Space;
 use crate::trap::Access;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -132,13 +132,7 @@ pub struct BlockCount {
 impl Counts {
     /// What the counters say of code that counts.
     pub(crate) fn new(module: &Arc<ModuleInner>, counters: &[u64], targets: Targets) -> Self {
-        let mut departures = HashMap::<usize, flow::Departures>::new();
-        for (pc, count) in module.departures.all() {
-            let Some(code) = module.code_at(pc) else { continue };
-            if let Some((function, at)) = module.instruction_at(code, (pc - code.base()) as u32) {
-                *departures.entry(function).or_default().entry(at).or_default() += count;
-            }
-        }
+        let departures = module.departures_by_function();
         let mut rest = counters;
         let none = flow::Departures::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
@@ -161,6 +155,25 @@ impl Counts {
 }
 
 impl ModuleInner {
+    /// How often frames of each defined function were taken away, and at which instructions.
+    fn departures_by_function(&self) -> HashMap<usize, flow::Departures> {
+        let mut departures = HashMap::<usize, flow::Departures>::new();
+        for (pc, count) in self.departures.all() {
+            let Some(code) = self.code_at(pc) else { continue };
+            if let Some((function, at)) = self.instruction_at(code, (pc - code.base()) as u32) {
+                *departures.entry(function).or_default().entry(at).or_default() += count;
+            }
+        }
+        departures
+    }
+
+    /// The instructions of functions, by their indices, at which frames were taken away.
+    pub(crate) fn departed(&self) -> HashMap<u32, BTreeSet<u32>> {
+        let first = self.info.imported.functions;
+        let each = self.departures_by_function().into_iter();
+        each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
+    }
+
     /// The defined function and the Wasm instruction that were left by the machine instruction at `offset`.
     fn instruction_at(&self, code: &Code, offset: u32) -> Option<(usize, u32)> {
         let function = code.function_at(offset)?;

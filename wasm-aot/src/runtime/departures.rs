@@ -1,6 +1,6 @@
 //! Which instructions frames were at when they were taken away.
 //!
-//! Counters say how often a block was entered. A trap, an exception or a failure of the host's takes frames away in the middle of their blocks: whoever
+//! Counters say how often a block was entered, marks that it was left at its end. A trap, an exception or a failure of the host's takes frames away in the middle of their blocks: whoever
 //! does it notes here where each of them was, so that what comes behind in the block is not taken for executed.
 //!
 //! # Safety
@@ -25,11 +25,11 @@ impl Departures {
 }
 
 impl StoreCore {
-    /// Notes a frame that is taken away at the instruction at `pc`, if its code counts. Usable in a signal handler that has interrupted machine code:
+    /// Notes a frame that is taken away at the instruction at `pc`, if that is wanted of its code. Usable in a signal handler that has interrupted machine code:
     /// nobody who has the lock runs machine code, and nobody who runs it is in the allocator.
     pub(crate) fn depart(&self, pc: usize) {
         if let Some((module, ..)) = self.module_at(pc)
-            && module.counts_at(pc)
+            && module.departs_at(pc)
         {
             *module.departures.0.lock().entry(pc).or_default() += 1;
         }
@@ -41,7 +41,7 @@ impl StoreCore {
     /// # Safety
     /// `frame` is the frame pointer of machine code of this store.
     pub(crate) unsafe fn depart_all(&self, pc: Option<usize>, frame: usize) {
-        if !self.counts() {
+        if !self.departs() {
             return;
         }
         pc.into_iter().for_each(|pc| self.depart(pc));

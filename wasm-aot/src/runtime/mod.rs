@@ -1,6 +1,7 @@
 //! What runs modules: stores, instances, and everything that machine code needs.
 
 mod activation;
+mod attach;
 mod backtrace;
 mod bridge;
 mod builtin;
@@ -19,10 +20,12 @@ mod instance;
 mod interruption;
 mod linear;
 mod linker;
+mod making;
 mod module;
 mod part;
 mod pieces;
 mod places;
+mod retirement;
 mod sides;
 mod signals;
 mod source;
@@ -53,6 +56,7 @@ pub(crate) use module::ModuleInner;
 pub(crate) use module::binary;
 pub use module::{ExportType, ImportType, Module};
 pub(crate) use places::Places;
+pub(crate) use retirement::Spent;
 pub(crate) use source::debug_information;
 pub(crate) use spelling::spelled;
 pub(crate) use stack::left as stack_left;
@@ -60,3 +64,4 @@ pub(crate) use store::StoreCore;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
+pub(crate) use version::Origin;

@@ -48,6 +48,8 @@ pub(crate) struct ModuleInner {
     pub(crate) counting: OnceLock<u32>,
     /// Versions of its code, the pieces that they are made of, and where each loop is entered in the one that is current.
     pub(crate) versions: Mutex<Versions>,
+    /// Where its threads can go over from one version to another, as soon as somebody has looked.
+    pub(super) switching: OnceLock<compile::Switching>,
     pub(crate) pieces: Pieces,
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<Part>>,
@@ -128,6 +130,7 @@ impl Module {
                 leave,
                 counting: OnceLock::new(),
                 versions: Mutex::default(),
+                switching: OnceLock::new(),
                 pieces: Pieces::default(),
                 parts: RwLock::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),

@@ -19,6 +19,14 @@ pub(crate) struct Part {
 /// Whether any plan that was attached restores words.
 static RESTORES: AtomicBool = AtomicBool::new(false);
 
+/// Whether any plan that was attached wants departures noted.
+static DEPARTS: AtomicBool = AtomicBool::new(false);
+
+/// Whether it may have to be noted where frames were that are taken away. Usable in a signal handler.
+pub(super) fn any_departs() -> bool {
+    DEPARTS.load(Relaxed)
+}
+
 /// Whether words of plans that were attached are kept while machine code runs.
 pub(super) fn any_restores() -> bool {
     RESTORES.load(Relaxed)
@@ -29,6 +37,9 @@ impl Part {
     pub(super) fn new(plan: Plan, base: u32) -> Self {
         if !plan.restored().is_empty() {
             RESTORES.store(true, Relaxed);
+        }
+        if plan.departs() {
+            DEPARTS.store(true, Relaxed);
         }
         Self { plan, base, told: Mutex::default() }
     }

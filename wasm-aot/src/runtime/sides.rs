@@ -68,7 +68,13 @@ impl Sides {
         Self { functions: vec![Ranges::default(); functions], ..Self::default() }
     }
 
-    /// A function, if the version has something of it.
+    /// Room for one more; gives its place.
+    pub(super) fn add(&mut self) -> usize {
+        self.functions.push(Ranges::default());
+        self.functions.len() - 1
+    }
+
+    /// A function, by its place, if the version has something of it.
     pub(super) fn of(&self, function: usize) -> Option<Side<'_>> {
         let Ranges { start, places, entries } = &self.functions[function];
         (*start != 0).then(|| Side {
@@ -78,12 +84,18 @@ impl Sides {
         })
     }
 
-    /// Takes in new code, parts of functions one behind the other, which leads to the stubs as soon as it is switched on.
-    pub(super) fn take_in(&mut self, code: &Code, stubs: &Stubs, parts: &[Wanted]) -> Result<(), Error> {
+    /// Takes in new code, parts of functions one behind the other, to the functions' places: it leads to the stubs as soon as it is switched on.
+    pub(super) fn take_in(
+        &mut self,
+        code: &Code,
+        stubs: &Stubs,
+        parts: &[Wanted],
+        place: impl Fn(usize) -> usize,
+    ) -> Result<(), Error> {
         let writable = code.writable()? as usize;
         let mut crossings = code.tables.crossings.iter().peekable();
         for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
-            let ranges = &mut self.functions[part.function];
+            let ranges = &mut self.functions[place(part.function)];
             let address = code.at(span.start) as usize;
             let site = match part.entered {
                 Some((_, number)) => {

@@ -188,9 +188,9 @@ impl StoreCore {
         self.module_at(pc).map(|(_, code, offset)| (code, offset))
     }
 
-    /// Whether code of any module counts. Usable in a signal handler.
-    pub(crate) fn counts(&self) -> bool {
-        self.codes().0.iter().any(|(.., module)| module.may_count())
+    /// Whether it is noted where frames of any module were when they are taken away. Usable in a signal handler.
+    pub(crate) fn departs(&self) -> bool {
+        self.codes().0.iter().any(|(.., module)| module.may_depart())
     }
 
     /// What is known of the Wasm instruction whose code is at `pc`.

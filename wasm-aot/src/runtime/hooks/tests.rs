@@ -2,7 +2,9 @@
 mod programs;
 
 use super::*;
-use crate::compile::{Action, Capture, Draft, Moment, Plan, Receiver, Word};
+use crate::compile::{Action, Capture, Draft, Emitter, HookId, Inline, Moment, Plan, Receiver, Sequence, Word};
+use crate::error::CompileError;
+use crate::runtime::Origin;
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, spelled_out};
@@ -39,6 +41,25 @@ impl Receiver for Notes {
     fn failed(&self, why: &str) {
         self.failures.lock().push(why.to_owned());
     }
+}
+
+/// Adds one to a word of the instance.
+#[derive(Debug)]
+struct Counter(Word);
+
+impl Inline for Counter {
+    fn fingerprint(&self) -> u64 {
+        u64::from(self.0.0)
+    }
+
+    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
+        at.count(self.0);
+        Ok(())
+    }
+}
+
+fn count(word: Word) -> Action {
+    Action::Inline(Sequence(Arc::new(Counter(word))))
 }
 
 /// Every instruction: the function among the defined ones, its index, and the place in the body and in the module.
@@ -90,7 +111,7 @@ fn fired(bytes: &[u8], optimize: Optimize, counts: bool) -> Option<[Executed; 2]
     let all = instructions(bytes);
     let words = draft.words(all.len() as u32);
     for (i, (_, function, _, at)) in all.iter().enumerate() {
-        draft.hook(*function, *at, Moment::Before, Action::Count(words.plus(i as u32)));
+        draft.hook(*function, *at, Moment::Before, count(words.plus(i as u32)));
         let call = Call { receiver: notes.clone(), number: i as u64, captures: vec![Capture::Operand(0)], writes: true };
         draft.hook(*function, *at, Moment::Before, Action::Call(call));
     }
@@ -157,7 +178,7 @@ fn moments(text: &str, moments: &[Moment], function: &str, args: &[Val]) -> Vec<
         .map(|index| {
             let hook = |moment: &Moment| {
                 let word = draft.words(1);
-                draft.hook_function(index, *moment, Action::Count(word));
+                draft.hook_function(index, *moment, count(word));
                 word
             };
             moments.iter().map(hook).collect()
@@ -294,7 +315,7 @@ fn plans_are_equal_only_if_they_do_the_same() {
     let plan = |word: u32, receiver: &Arc<Notes>| {
         let mut draft = Draft::default();
         draft.words(2);
-        draft.hook(0, 9, Moment::Before, Action::Count(Word(word)));
+        draft.hook(0, 9, Moment::Before, count(Word(word)));
         let call = Call { receiver: receiver.clone(), number: 0, captures: vec![], writes: false };
         draft.hook(0, 3, Moment::After, Action::Call(call));
         draft.finish()
@@ -305,4 +326,80 @@ fn plans_are_equal_only_if_they_do_the_same() {
     assert_ne!(plan(0, &one), plan(0, &two));
     assert_ne!(plan(0, &one), Plan::default());
     assert_eq!(Draft::default().finish(), Plan::default());
+}
+
+/// Runs a loop of a hundred turns in which two hooks count; `tick` is called with every turn. Gives what they have counted.
+fn in_turns(origin: Origin, tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + Send + Sync + 'static) -> [u64; 2] {
+    let text = r#"(module (import "host" "tick" (func $tick (param i32))) (func (export "f") (result i32) (local i32)
+        (loop $l
+            (call $tick (local.get 0))
+            (local.set 0 (i32.add (local.get 0) (i32.const 1)))
+            (br_if $l (i32.lt_u (local.get 0) (i32.const 100))))
+        (local.get 0)))"#;
+    let bytes = wat::parse_str(text).expect("text");
+    let notes = Arc::new(Notes::default());
+    let mut draft = Draft::default();
+    draft.tell(notes.clone());
+    let words = draft.words(2);
+    let mut place = 0;
+    let hooks =
+        instructions(&bytes).into_iter().filter(|(.., at)| matches!(bytes[*at as usize], 0x6A | 0x0D)).map(|(_, f, _, at)| {
+            place += 1;
+            (f, draft.hook(f, at, Moment::Before, count(words.plus(place - 1))))
+        });
+    let hooks: [(u32, HookId); 2] = hooks.collect::<Vec<_>>().try_into().expect("an addition and a branch");
+    let plan = draft.finish();
+    let engine = engine(Optimize::Speed, false);
+    let module = match origin {
+        Origin::Own => Module::with_plan(&engine, &bytes, &plan).expect("a module"),
+        Origin::Part(_) => {
+            let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");
+            assert_eq!(module.add_part(plan).expect("room"), 0);
+            module.observe(false, &[0]).expect("memory");
+            module
+        }
+    };
+    let mut linker = crate::Linker::new(&engine);
+    let own = module.clone();
+    linker.func_wrap("host", "tick", move |turn: i32| tick(&own, &hooks, turn)).expect("the only one");
+    let mut store = Store::new(&engine, ());
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let results = instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).expect("no trap");
+    assert!(matches!(results[..], [Val::I32(100)]));
+    let room = notes.rooms.lock()[0];
+    [0, 1].map(|place| room.word(words.plus(place)).load(Relaxed))
+}
+
+#[test]
+fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_back() {
+    for origin in [Origin::Own, Origin::Part(0)] {
+        let counted = in_turns(origin, move |module, hooks, turn| {
+            let change = |hooks: &[_], out| module.leave_out(origin, hooks, out).expect("memory");
+            match turn {
+                9 => assert!(change(&hooks[..1], true)),
+                19 => assert!(change(&hooks[1..], true) && !change(&hooks[..1], true)),
+                29 => assert!(change(&hooks[..1], false)),
+                39 => assert!(change(&hooks[1..], false)),
+                _ => {}
+            }
+        });
+        // With a turn's call the turn goes on in the old code.
+        assert_eq!(counted, [100 - 20, 100 - 20], "{origin:?}");
+    }
+}
+
+#[test]
+fn hooks_are_left_out_while_other_plans_come_and_go() {
+    let counted = in_turns(Origin::Part(0), |module, hooks, turn| {
+        let observe = |counts, parts: &[usize]| module.observe(counts, parts).expect("memory");
+        match turn {
+            9 => drop(module.leave_out(Origin::Part(0), &hooks[..1], true).expect("memory")),
+            19 => observe(true, &[0]),
+            29 => observe(false, &[]),
+            39 => observe(true, &[0]),
+            49 => drop(module.leave_out(Origin::Part(0), &hooks[..1], false).expect("memory")),
+            _ => {}
+        }
+    });
+    assert_eq!(counted, [10 + 50, 100 - 10]);
 }

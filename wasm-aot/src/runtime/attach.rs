@@ -1,0 +1,171 @@
+//! What is observed in a module whose instances may be running: attached, detached, and left out here and there.
+
+use super::context::WORDS;
+use super::counts::Counts;
+use super::module::{Module, ModuleInner};
+use super::part::Part;
+use super::sides::Sides;
+use super::stubs::Stubs;
+use super::version::{Current, Observed, Origin, Versions};
+use crate::compile::{self, HookId, OFF, ON, Plan, Wanted};
+use crate::error::Error;
+use wordpatch::Barrier;
+
+impl Module {
+    /// Has everything that is executed from now on counted, in all instances, whether they are running or not: a thread begins to count with its
+    /// next call of a function, and with the next turn of the loop that it is in if the module has sites at loops. May be called from any thread; the first
+    /// time compiles the module once more.
+    ///
+    /// # Errors
+    /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there is no memory for code near its code.
+    pub fn attach_counts(&self) -> Result<(), Error> {
+        if self.inner.options.counts {
+            return Ok(());
+        }
+        let mut versions = self.inner.versions.lock();
+        let observed = Observed { counts: true, ..versions.observed.clone() };
+        self.inner.observe(&mut versions, observed)
+    }
+
+    /// Whether what is executed is counted at the moment.
+    pub fn is_counting(&self) -> bool {
+        self.inner.options.counts || self.inner.versions.lock().observed.counts
+    }
+
+    /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are never taken back.
+    pub(crate) fn add_part(&self, plan: Plan) -> Result<usize, Error> {
+        let module = &self.inner;
+        let mut versions = module.versions.lock();
+        module.prepare(&mut versions)?;
+        let base = versions.words;
+        if 8 * (base + plan.words()) as usize > WORDS {
+            return Err(Error::Attach("instances have no room for what the monitors keep".into()));
+        }
+        versions.words += plan.words();
+        let part = Part::new(plan, base);
+        // An instance that begins meanwhile is found here, or finds the part; or both, and is told of once.
+        let mut parts = module.parts.write();
+        module.counted.each(|vmctx| part.begin(module, vmctx));
+        parts.push(part);
+        Ok(parts.len() - 1)
+    }
+
+    /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.
+    pub(crate) fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
+        let counts = counts && !self.inner.options.counts;
+        let mut versions = self.inner.versions.lock();
+        let parts = parts.iter().chain(&versions.also).copied().collect();
+        self.inner.observe(&mut versions, Observed { counts, parts })
+    }
+
+    /// Has a plan observed from now on, whatever else is.
+    pub(crate) fn observe_also(&self, part: usize) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let mut observed = versions.observed.clone();
+        observed.parts.push(part);
+        self.inner.observe(&mut versions, observed)?;
+        versions.also.push(part);
+        Ok(())
+    }
+
+    /// Has hooks of a plan left out of functions' code, or put back: threads go over with their next call, and with the next turn of their loop. What
+    /// was so before costs a few stores for each function; what was not is compiled. Tells whether anything has changed.
+    pub(crate) fn leave_out(&self, of: Origin, hooks: &[(u32, HookId)], out: bool) -> Result<bool, Error> {
+        let (module, mut changed) = (&self.inner, Vec::new());
+        let mut versions = module.versions.lock();
+        module.prepare(&mut versions)?;
+        let before = versions.left_out.clone();
+        for (function, hook) in hooks {
+            let function = (function - module.info.imported.functions) as usize;
+            let left_out = versions.left_out.entry(function).or_default();
+            if if out { left_out.insert((of, *hook)) } else { left_out.remove(&(of, *hook)) } {
+                changed.push(function);
+            }
+        }
+        changed.dedup();
+        match module.follow(&mut versions, &changed) {
+            Ok(()) => Ok(!changed.is_empty()),
+            Err(error) => {
+                versions.left_out = before;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
+    pub fn detach_counts(&self) {
+        let mut versions = self.inner.versions.lock();
+        let observed = Observed { counts: false, ..versions.observed.clone() };
+        // What cannot be compiled any more goes on as it is.
+        let _ = self.inner.observe(&mut versions, observed);
+    }
+
+    /// How many places there are where something can be switched on while instances run.
+    pub fn sites(&self) -> usize {
+        match self.inner.options.sites {
+            compile::Sites::None => 0,
+            compile::Sites::Functions | compile::Sites::Loops => self.inner.info.bodies.len() + self.loop_sites(),
+        }
+    }
+
+    /// How many of them are at loops.
+    pub fn loop_sites(&self) -> usize {
+        self.inner.code.tables.crossings.iter().filter(|crossing| crossing.values() == [OFF, ON]).count()
+    }
+
+    /// How often everything was executed by the module's instances while it was counted: always, if the engine's code counts
+    /// ([`Config::counts`](crate::Config::counts)); otherwise while counts were [attached](Self::attach_counts). None if they never were. While
+    /// instances run, what is on its way may be missing.
+    pub fn counts(&self) -> Option<Counts> {
+        let module = &self.inner;
+        let words = module.words();
+        if !module.options.counts && module.counting.get().is_none() {
+            return None;
+        }
+        let sums = module.counted.sums(&module.layout, words);
+        Some(Counts::new(module, &sums, module.counted.targets(module)))
+    }
+}
+
+impl ModuleInner {
+    /// Makes the module's own code ready to be left.
+    fn prepare(&self, versions: &mut Versions) -> Result<(), Error> {
+        if versions.stubs.is_some() {
+            return Ok(());
+        }
+        if self.options.sites == compile::Sites::None {
+            return Err(Error::Attach("the module was compiled without sites, so that nothing can be attached".into()));
+        }
+        if !self.has_room_for_counters() {
+            let why = "the module was compiled without reservations, so that its instances have no room for counters";
+            return Err(Error::Attach(why.into()));
+        }
+        let stubs = Stubs::near(&self.code, self.info.bodies.len())?;
+        let functions = self.info.bodies.len();
+        let beginnings: Vec<Wanted> = (0..functions).map(|function| Wanted { function, entered: None }).collect();
+        let mut plain = Sides::new(functions);
+        plain.take_in(&self.code, &stubs, &beginnings, |function| function)?;
+        (0..functions).filter_map(|function| Some((function, plain.of(function)?))).for_each(|(function, side)| {
+            stubs.set(function, side.start);
+        });
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        (versions.stubs, versions.plain) = (Some(stubs), plain);
+        (versions.current, versions.entered) = (vec![Current::Plain; functions], vec![false; functions]);
+        Ok(())
+    }
+
+    /// Has something else observed.
+    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
+        if versions.observed == observed {
+            return Ok(());
+        }
+        self.prepare(versions)?;
+        let before = std::mem::replace(&mut versions.observed, observed);
+        let all: Vec<usize> = (0..versions.current.len()).collect();
+        let done = self.follow(versions, &all);
+        if done.is_err() {
+            versions.observed = before;
+        }
+        done
+    }
+}

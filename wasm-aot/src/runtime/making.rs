@@ -1,0 +1,262 @@
+//! Versions are made when they are wanted, in pieces, so that what is compiled first is current while the rest is still being compiled.
+
+use super::code::Code;
+use super::module::ModuleInner;
+use super::part::any_departs;
+use super::targets::Words;
+use super::version::{Current, Observed, Origin, Versions};
+use crate::compile::{self, Callee, HookId, Options, Plan, Recompilation, Target, Wanted};
+use crate::error::Error;
+use std::collections::{HashMap, HashSet};
+use wordpatch::Barrier;
+
+/// How many bytes of Wasm are compiled at a time: little at first, so that something is current soon.
+const FIRST: usize = 16 << 10;
+const LARGEST: usize = 1 << 20;
+
+/// What is compiled together.
+struct Job {
+    /// What it is compiled for; of the plain version, entries of loops only.
+    goal: Goal,
+    /// Functions, and their places in the version.
+    functions: Vec<(usize, usize)>,
+    left_out: HashSet<(Origin, HookId)>,
+}
+
+/// A kind of version.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Goal {
+    Plain,
+    Version(usize),
+    Trims,
+}
+
+impl Goal {
+    fn current(self, place: usize) -> Current {
+        match self {
+            Self::Plain => Current::Plain,
+            Self::Version(version) => Current::Version(version),
+            Self::Trims => Current::Trim(place),
+        }
+    }
+}
+
+impl ModuleInner {
+    /// Whether it is noted where frames of this code were when they are taken away. Usable in a signal handler.
+    pub(crate) fn departs_at(&self, pc: usize) -> bool {
+        match self.code.range().contains(&pc) {
+            true => self.options.counts || self.code.plan().departs(),
+            false => self.pieces.at(pc).is_some_and(|piece| piece.counts || piece.code.plan().departs()),
+        }
+    }
+
+    /// Whether that is noted of any of its code. Usable in a signal handler.
+    pub(crate) fn may_depart(&self) -> bool {
+        self.options.counts || self.counting.get().is_some() || self.code.plan().departs() || any_departs()
+    }
+
+    /// The code at `pc`, if it is the module's. Usable in a signal handler.
+    pub(crate) fn code_at(&self, pc: usize) -> Option<&Code> {
+        if self.code.range().contains(&pc) {
+            return Some(&self.code);
+        }
+        self.pieces.at(pc).map(|piece| &piece.code)
+    }
+
+    /// The words that instances count with at the moment.
+    pub(super) fn words(&self) -> Words {
+        match self.counting.get() {
+            Some(counters) => Words { first: self.own_words(), counters: *counters, places: 0 },
+            None => Words { first: 0, counters: self.counters, places: self.calls },
+        }
+    }
+
+    /// Has functions lead to where they should. What is not there yet is made.
+    pub(super) fn follow(&self, versions: &mut Versions, functions: &[usize]) -> Result<(), Error> {
+        let whole = versions.whole();
+        let (trimmed, mut lacking) = trims(versions, functions);
+        let goal = |function: usize| trimmed.get(&function).map_or(whole, |place| Current::Trim(*place));
+        let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
+        lacking.extend(self.lacking(versions, whole, others));
+        if !lacking.is_empty() {
+            let before = versions.current.clone();
+            if let Err(error) = lacking.into_iter().try_for_each(|job| self.compile(versions, job)) {
+                // What is current of it leads back to what was.
+                before.iter().enumerate().for_each(|(function, before)| versions.switch(self, function, *before));
+                return Err(error);
+            }
+        }
+        self.enter_plain(versions, functions, &goal)?;
+        functions.iter().for_each(|function| versions.switch(self, *function, goal(*function)));
+        Ok(())
+    }
+
+    /// What a version of all functions lacks of these.
+    fn lacking(&self, versions: &mut Versions, whole: Current, functions: impl Iterator<Item = usize>) -> Option<Job> {
+        let Current::Version(version) = whole else { return None };
+        let parts = self.parts.read();
+        let Versions { observed, others, .. } = versions;
+        let concerns = |function: usize| {
+            let index = self.info.imported.functions + function as u32;
+            observed.counts || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
+        };
+        let made = &others[version].made;
+        let functions = functions.filter(|function| !made[*function] && concerns(*function));
+        let functions: Vec<_> = functions.map(|function| (function, function)).collect();
+        (!functions.is_empty()).then(|| Job { goal: Goal::Version(version), functions, left_out: HashSet::new() })
+    }
+
+    /// The functions that threads are in, as far as they say so.
+    pub(super) fn running(&self) -> Vec<usize> {
+        let mut functions = Vec::new();
+        for pc in self.counted.stacks() {
+            let found = self.code_at(pc).and_then(|code| code.function_at((pc - code.base()) as u32));
+            functions.extend(found.filter(|function| !functions.contains(function)));
+        }
+        functions
+    }
+
+    /// Before functions become plain again, their loops have to have entries.
+    fn enter_plain(&self, versions: &mut Versions, functions: &[usize], goal: &dyn Fn(usize) -> Current) -> Result<(), Error> {
+        let leads_back = |function: usize| {
+            let own = |current| versions.own_side(current, function).is_some();
+            !versions.entered[function] && own(versions.current[function]) && !own(goal(function))
+        };
+        let wanted = functions.iter().copied().filter(|function| leads_back(*function));
+        let functions: Vec<_> = wanted.map(|function| (function, function)).collect();
+        match functions.is_empty() {
+            true => Ok(()),
+            false => self.compile(versions, Job { goal: Goal::Plain, functions, left_out: HashSet::new() }),
+        }
+    }
+
+    /// How many words of instances the module's own code uses.
+    fn own_words(&self) -> u32 {
+        self.counters + 2 * self.calls + self.code.plan().words()
+    }
+
+    /// How many come before those of plans that are attached: its own, and all counters that there may be.
+    pub(super) fn attached_words(&self) -> u32 {
+        self.own_words() + self.most_counters() as u32
+    }
+
+    /// What is compiled into the module's own code stands in every version, with the words that it has.
+    fn own_plan(&self) -> (Plan, u32) {
+        let first = self.counters + 2 * self.calls;
+        (self.code.plan().clone(), first.wrapping_sub(self.attached_words()))
+    }
+
+    /// What a version has hooks of, the module's own first, but for those that are left out.
+    fn joined_plan(&self, observed: &Observed, left_out: &HashSet<(Origin, HookId)>) -> Plan {
+        let parts = self.parts.read();
+        let attached = observed.parts.iter().map(|part| (Origin::Part(*part), (parts[*part].plan.clone(), parts[*part].base)));
+        let (origins, plans): (Vec<_>, Vec<_>) = std::iter::once((Origin::Own, self.own_plan())).chain(attached).unzip();
+        Plan::joined(&plans, |number, hook| !left_out.contains(&(origins[number], hook)))
+    }
+
+    /// Compiles functions, piece by piece. Those of the plain version are entered from then on; others are current at once.
+    fn compile(&self, versions: &mut Versions, job: Job) -> Result<(), Error> {
+        let observed = if job.goal == Goal::Plain { Observed::default() } else { versions.observed.clone() };
+        let plan = self.joined_plan(&observed, &job.left_out);
+        // Code that counts from the beginning goes on to do so, with its own words.
+        let always = self.options.counts;
+        let options = Options { counts: observed.counts || always, targets: self.options.targets && always, ..self.options };
+        let target = Target::native(options)?;
+        let before = if always { 0 } else { self.own_words() };
+        let recompilation = Recompilation::new(&self.bytes, &target, &plan, [before, self.attached_words()], &self.switching)?;
+        if recompilation.counters() as usize > self.most_counters() {
+            return Err(Error::Attach("instances have no room for so many counters".into()));
+        }
+        if observed.counts {
+            self.counting.get_or_init(|| recompilation.counters());
+        }
+        let mut functions = job.functions;
+        // What is executed at this moment comes first, and the rest in order.
+        let running = self.running();
+        let rank = |function: usize| running.iter().position(|other| *other == function).unwrap_or(usize::MAX);
+        functions.sort_by_key(|(function, _)| (rank(*function), *function));
+        let (mut rest, mut size) = (&functions[..], FIRST);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.reach(rest, size));
+            (rest, size) = (later, LARGEST.min(size * 4));
+            self.piece(versions, &recompilation, job.goal, now, observed.counts)?;
+            for (function, place) in now {
+                match job.goal {
+                    Goal::Plain => versions.entered[*function] = true,
+                    Goal::Version(version) => versions.others[version].made[*function] = true,
+                    Goal::Trims => {}
+                }
+                if job.goal != Goal::Plain {
+                    versions.switch(self, *function, job.goal.current(*place));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles one piece for a version, ready to be switched to.
+    fn piece(
+        &self,
+        versions: &mut Versions,
+        recompilation: &Recompilation<'_>,
+        goal: Goal,
+        functions: &[(usize, usize)],
+        counts: bool,
+    ) -> Result<(), Error> {
+        let parts = |(function, _): &(usize, usize)| recompilation.parts(*function, goal != Goal::Plain);
+        let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let compile::Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
+        let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
+        let owners = parts.iter().map(|part| part.function as u32).collect();
+        let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts);
+        let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else { return Ok(()) };
+        let sides = match goal {
+            Goal::Plain => plain,
+            Goal::Version(version) => &mut others[version].sides,
+            Goal::Trims => &mut trims.sides,
+        };
+        let places: HashMap<usize, usize> = functions.iter().copied().collect();
+        sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
+        Barrier::best().and_then(Barrier::pass).map_err(Error::system)
+    }
+
+    /// How many of the functions have so many bytes of Wasm together; one at least.
+    fn reach(&self, functions: &[(usize, usize)], bytes: usize) -> usize {
+        let mut sum = 0;
+        let within = functions.iter().take_while(|(function, _)| {
+            let body = &self.info.bodies[*function];
+            sum += (body.end - body.start) as usize;
+            sum <= bytes
+        });
+        within.count().max(1)
+    }
+
+    /// Where code of this module is that other code calls.
+    fn address_of(&self, callee: Callee) -> usize {
+        match callee {
+            Callee::Function(index) => self.function_code(index) as usize,
+            Callee::Throw => self.code.throw().expect("a module with exceptions has the trampoline") as usize,
+        }
+    }
+}
+
+/// Which functions have versions of their own, and where; and what has to be compiled of them.
+fn trims(versions: &mut Versions, functions: &[usize]) -> (HashMap<usize, usize>, Vec<Job>) {
+    let mut places = HashMap::new();
+    let mut job = Job { goal: Goal::Trims, functions: Vec::new(), left_out: HashSet::new() };
+    for function in functions {
+        let Some(trim) = versions.trim(*function) else { continue };
+        let hooks = trim.left_out.clone();
+        let place = versions.trims.place(*function, trim);
+        places.insert(*function, place);
+        if versions.trims.sides.of(place).is_none() {
+            job.functions.push((*function, place));
+            job.left_out.extend(hooks);
+        }
+    }
+    let jobs = if job.functions.is_empty() { Vec::new() } else { vec![job] };
+    (places, jobs)
+}
