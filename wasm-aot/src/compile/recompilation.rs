@@ -70,11 +70,12 @@ impl<'a> Recompilation<'a> {
         self.counting.len()
     }
 
-    /// What there is of a function: its beginning, if that is wanted, and an entry for each loop.
-    pub(crate) fn parts(&self, function: usize, beginning: bool) -> impl Iterator<Item = Wanted> + use<> {
+    /// What there is of a function: its beginning, and an entry for each loop, as far as that is wanted.
+    pub(crate) fn parts(&self, function: usize, begins: bool, enters: bool) -> impl Iterator<Item = Wanted> + use<> {
         let (loops, first) = self.switching.of_function(function);
-        let entries = (0..loops.len()).map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
-        beginning.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
+        let entries = (0..if enters { loops.len() } else { 0 })
+            .map(move |index| Wanted { function, entered: Some((index, first + index as u32)) });
+        begins.then_some(Wanted { function, entered: None }).into_iter().chain(entries)
     }
 
     /// Compiles parts, in the order of their functions.

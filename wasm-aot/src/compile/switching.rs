@@ -71,6 +71,11 @@ impl Switching {
         self.functions.get(defined).map_or((&NONE, 0), |loops| (loops, self.first[defined]))
     }
 
+    /// How many loops a defined function has.
+    pub(crate) fn loops_of(&self, defined: usize) -> u32 {
+        self.of_function(defined).0.len() as u32
+    }
+
     /// How many loops there are.
     pub(crate) fn len(&self) -> u32 {
         self.functions.last().map_or(0, |loops| self.first[self.functions.len() - 1] + loops.len() as u32)

@@ -2,7 +2,8 @@
 //!
 //! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every function that is observed has two words in
 //! the instance: how often it was called, and which call is to be timed next. So a call that is not timed costs an addition and a comparison;
-//! one that is timed asks the host for the time, at its beginning and at its end, and brings it home in a variable of the activation.
+//! one that is timed asks the host for the time, at its beginning and at its end, and brings it home in a variable of the activation. A function that
+//! is called too often even for that loses its hooks between its terms: then it runs as if nobody looked, and how often it was called is estimated.
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
@@ -10,9 +11,9 @@ use super::meter::Speed;
 use super::observer::{Observer, fingerprint};
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Action, Call, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
+use crate::compile::{Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
-use crate::runtime::{Module, Places};
+use crate::runtime::{Module, ModuleInner, Origin, Places, When};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
 use profiler::{Conductor, Costs, Draw, Figure, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip, TableOptions, Ticks};
@@ -23,6 +24,9 @@ use wasmparser::Operator;
 
 /// The calls of functions with fewer instructions, that call nobody and have no loop, are over before a clock could tell.
 const SHORT: usize = 40;
+/// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
+const COUNT: f64 = 4.0;
+const BYTE: f64 = 3_500.0;
 /// No call has this number.
 const NEVER: u64 = i64::MAX as u64;
 /// Timed calls that are open at once in an instance; those further inside are not timed.
@@ -35,12 +39,23 @@ pub(super) struct Latency {
     speed: Speed,
     /// The words of functions: two each.
     words: OnceLock<Word>,
-    /// The functions that are observed, and how many are too short.
-    functions: OnceLock<(Vec<u32>, usize)>,
+    /// The functions that are observed, with their hooks, and how many are too short.
+    functions: OnceLock<(Vec<Observed>, usize)>,
+    /// Where its hooks are.
+    code: OnceLock<(Weak<ModuleInner>, Origin)>,
     state: Mutex<State>,
     policy: Policy,
     /// Itself, for the thread that asks the conductor.
     this: Weak<Latency>,
+}
+
+/// A function that is observed, and what stands in it.
+#[derive(Debug)]
+struct Observed {
+    index: u32,
+    hooks: Vec<HookId>,
+    /// How many bytes of Wasm it has.
+    bytes: u32,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +76,20 @@ struct Part {
     mode: Mode,
     left: u32,
     armed: Ticks,
+    /// Whether its hooks are left out now, and whether they ever were.
+    is_out: bool,
+    was_out: bool,
+}
+
+impl Part {
+    /// Whether its hooks have something to do.
+    fn is_wanted(&self) -> bool {
+        match self.mode {
+            Mode::Off => false,
+            Mode::Sample(Draw { then: Rest::Off, .. }) => self.left > 0,
+            Mode::Sample(_) | Mode::Count => true,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,8 +130,8 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> 
         }
     }
     Ok(Arc::new_cyclic(|this| {
-        let (words, functions, state) = Default::default();
-        Latency { choice: choice.clone(), speed: Speed::since_now(), words, functions, state, this: this.clone(), policy }
+        let (words, functions, code, state) = Default::default();
+        Latency { choice: choice.clone(), speed: Speed::since_now(), words, functions, code, state, this: this.clone(), policy }
     }))
 }
 
@@ -122,6 +151,7 @@ impl Observer for Latency {
             all.into_iter().partition(|function| !self.choice.names() && is_short(function));
         let words = draft.words(2 * observed.len() as u32);
         draft.tell(Arc::<Self>::clone(&self));
+        let mut functions = Vec::new();
         for (place, function) in (0..).zip(&observed) {
             let call = |number: u64| {
                 let receiver = Arc::<Self>::clone(&self);
@@ -130,15 +160,23 @@ impl Observer for Latency {
             let probe = |call: Call, begins: bool| {
                 Action::Inline(Sequence(Arc::new(Probe { count: words.plus(2 * place), call, begins })))
             };
-            draft.hook_function(function.index, Moment::Entry, probe(call(u64::from(place) << 1), true));
-            for moment in [Moment::Exit, Moment::Unwind] {
-                draft.hook_function(function.index, moment, probe(call(u64::from(place) << 1 | 1), false));
-            }
+            let moments = [(Moment::Entry, true), (Moment::Exit, false), (Moment::Unwind, false)];
+            let hooks = moments.map(|(moment, begins)| {
+                let number = u64::from(place) << 1 | u64::from(!begins);
+                draft.hook_function(function.index, moment, probe(call(number), begins))
+            });
+            let body = outline.info.body(function.index);
+            functions.push(Observed { index: function.index, hooks: hooks.into(), bytes: body.end - body.start });
         }
-        let indices: Vec<u32> = observed.iter().map(|function| function.index).collect();
-        self.start(indices.len());
+        let count = functions.len();
         // Planned once.
-        let _ = (self.words.set(words), self.functions.set((indices, short.len())));
+        let _ = (self.words.set(words), self.functions.set((functions, short.len())));
+        self.start(count);
+    }
+
+    fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
+        // Compiled once.
+        let _ = self.code.set((Arc::downgrade(&module.inner), origin));
     }
 
     fn report(&self, module: &Module) -> Report {
@@ -151,9 +189,12 @@ impl Observer for Latency {
         let places = Places::of(module);
         let mut profile = conductor.profile(now());
         profile.set_hz(self.speed.hz());
-        profile.label(|id| Label { name: module.inner.label(functions[id.0 as usize - 1]), ..Label::default() });
+        profile.label(|id| Label { name: module.inner.label(functions[id.0 as usize - 1].index), ..Label::default() });
         for function in &mut profile.functions {
-            know_calls(function, state.called[function.id.0 as usize - 1]);
+            let place = function.id.0 as usize - 1;
+            if !state.parts[place].was_out {
+                know_calls(function, state.called[place]);
+            }
         }
         profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
@@ -171,10 +212,16 @@ impl Observer for Latency {
                 percentile(0.99),
                 time(function.max),
                 time(function.total.map(|total| total.value)),
-                places.of_function(functions[function.id.0 as usize - 1]).into(),
+                places.of_function(functions[function.id.0 as usize - 1].index).into(),
             ]);
         }
         report.notes.push(format!("{} calls were timed, by the policy {}", state.samples, profile.header.policy));
+        let estimated = state.parts.iter().filter(|part| part.was_out).count();
+        if estimated > 0 {
+            report
+                .notes
+                .push(format!("calls of {estimated} functions are estimated: they are too many to be counted within the budget"));
+        }
         if *short > 0 {
             report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
         }
@@ -185,7 +232,7 @@ impl Observer for Latency {
     }
 }
 
-/// The conductor estimates what it has not seen; but all calls are counted.
+/// The conductor estimates what it has not seen; but all calls of a function that has always had its hooks are counted.
 fn know_calls(function: &mut profiler::Function, calls: u64) {
     let calls = calls as f64;
     function.calls = Figure::exact(calls);
@@ -211,7 +258,7 @@ impl Latency {
         let hz = self.speed.hz();
         let mut conductor = Conductor::new(self.policy.clone(), profiler::Clock { hz, step: 1 }, measured(), now().0, now());
         (1..=functions as u32).for_each(|id| conductor.discovered(FuncId(id), 2));
-        let part = Part { mode: Mode::Count, left: 0, armed: now() };
+        let part = Part { mode: Mode::Count, left: 0, armed: now(), is_out: false, was_out: false };
         let mut state = self.state.lock();
         (state.parts, state.called) = (vec![part; functions], vec![0; functions]);
         (state.random, state.conductor) = (now().0 | 1, Some(conductor));
@@ -227,7 +274,9 @@ impl Latency {
                 state.tell(&monitor);
                 let mut next = now();
                 state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), cpu, modes));
+                let changes = monitor.changes(&state);
                 drop(state);
+                monitor.leave_out(changes);
                 drop(monitor);
                 let pause = Duration::from_secs_f64(next.since(now()).0 as f64 / hz);
                 std::thread::sleep(pause.clamp(Duration::from_millis(1), Duration::from_millis(50)));
@@ -235,6 +284,41 @@ impl Latency {
         };
         // Without it, every function keeps its first mode.
         let _ = std::thread::Builder::new().name("latency".into()).stack_size(1 << 20).spawn(work);
+    }
+}
+
+impl Latency {
+    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: for the first time when counting has cost as much as
+    /// compiling them will.
+    fn changes(&self, state: &State) -> [Vec<usize>; 2] {
+        let Some((functions, _)) = self.functions.get() else { return Default::default() };
+        let is_paid = |place: usize| state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE;
+        let changed = |out: bool| {
+            let parts = state.parts.iter().enumerate().filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
+            parts.map(|(place, _)| place).filter(|place| state.parts[*place].was_out || is_paid(*place)).collect()
+        };
+        [changed(false), changed(true)]
+    }
+
+    /// Has hooks left out, or put back, of functions by their places. Threads that are in one of them finish their call.
+    fn leave_out(&self, changes: [Vec<usize>; 2]) {
+        let (Some((functions, _)), Some((module, origin))) = (self.functions.get(), self.code.get()) else { return };
+        let Some(module) = module.upgrade().map(|inner| Module { inner }) else { return };
+        for (places, out) in changes.into_iter().zip([false, true]) {
+            let hooks = places.iter().flat_map(|place| {
+                let Observed { index, hooks, .. } = &functions[*place];
+                hooks.iter().map(|hook| (*index, *hook))
+            });
+            let hooks: Vec<_> = hooks.collect();
+            // Where code cannot be changed, functions are asked not to time anything, as before.
+            if !hooks.is_empty() && module.leave_out(*origin, &hooks, out, When::NextCall).is_ok() {
+                let mut state = self.state.lock();
+                for place in places {
+                    state.parts[place].is_out = out;
+                    state.parts[place].was_out |= out;
+                }
+            }
+        }
     }
 }
 
@@ -257,7 +341,7 @@ impl State {
         for (FuncId(id), mode) in modes.0 {
             let place = id as usize - 1;
             let left = if let Mode::Sample(draw) = mode { draw.quota } else { 0 };
-            self.parts[place] = Part { mode, left, armed: now() };
+            self.parts[place] = Part { mode, left, armed: now(), ..self.parts[place] };
             for at in 0..self.instances.len() {
                 self.limit(monitor, at, place);
             }
@@ -302,12 +386,7 @@ impl State {
             let calls = count - std::mem::replace(told, count);
             self.called[place] += calls;
             // Who is off is not seen: the conductor knows that, and estimates.
-            let is_seen = match part.mode {
-                Mode::Off => false,
-                Mode::Sample(Draw { then: Rest::Off, .. }) => part.left > 0,
-                _ => true,
-            };
-            if calls > 0 && is_seen {
+            if calls > 0 && part.is_wanted() {
                 conductor.entered(FuncId(place as u32 + 1), calls);
             }
         }
@@ -379,8 +458,8 @@ fn measured() -> Costs {
     let mut ticks = place.into_inner().1;
     ticks.sort_unstable();
     let bias = ticks[ticks.len() / 2] as f64;
-    // An addition and a comparison of words that are at hand; what is left out costs no more. Modes are words, too.
-    Costs { pair, bias, count: 1.0, toggle: pair, skip: 1.0 }
+    // An addition and two comparisons of words that are at hand; what is left out costs no more. Switching is looking a version up, and a few stores.
+    Costs { pair, bias, count: COUNT, toggle: 5_000.0, skip: COUNT }
 }
 
 impl Receiver for Latency {

@@ -1,12 +1,13 @@
 //! What is observed in a module whose instances may be running: attached, detached, and left out here and there.
 
+use super::code::Code;
 use super::context::WORDS;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
 use super::part::Part;
 use super::sides::Sides;
 use super::stubs::Stubs;
-use super::version::{Current, Observed, Origin, Versions};
+use super::version::{Current, Observed, Origin, Versions, When};
 use crate::compile::{self, HookId, OFF, ON, Plan, Wanted};
 use crate::error::Error;
 use wordpatch::Barrier;
@@ -68,9 +69,9 @@ impl Module {
         Ok(())
     }
 
-    /// Has hooks of a plan left out of functions' code, or put back: threads go over with their next call, and with the next turn of their loop. What
-    /// was so before costs a few stores for each function; what was not is compiled. Tells whether anything has changed.
-    pub(crate) fn leave_out(&self, of: Origin, hooks: &[(u32, HookId)], out: bool) -> Result<bool, Error> {
+    /// Has hooks of a plan left out of functions' code, or put back. What was so before costs a few stores for each function; what was not is compiled.
+    /// Tells whether anything has changed.
+    pub(crate) fn leave_out(&self, of: Origin, hooks: &[(u32, HookId)], out: bool, when: When) -> Result<bool, Error> {
         let (module, mut changed) = (&self.inner, Vec::new());
         let mut versions = module.versions.lock();
         module.prepare(&mut versions)?;
@@ -83,13 +84,18 @@ impl Module {
             }
         }
         changed.dedup();
-        match module.follow(&mut versions, &changed) {
+        match module.follow(&mut versions, &changed, when) {
             Ok(()) => Ok(!changed.is_empty()),
             Err(error) => {
                 versions.left_out = before;
                 Err(error)
             }
         }
+    }
+
+    /// Has threads that are in other code of these functions come into what is current with the next turn of their loop.
+    pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
+        self.inner.follow(&mut self.inner.versions.lock(), functions, When::NextTurn)
     }
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
@@ -154,6 +160,21 @@ impl ModuleInner {
         Ok(())
     }
 
+    /// Those of a function's hooks that are not left out already.
+    pub(super) fn still_there(&self, of: Origin, function: usize, mut hooks: Vec<HookId>) -> Vec<HookId> {
+        let versions = self.versions.lock();
+        if let Some(left_out) = versions.left_out.get(&function) {
+            hooks.retain(|hook| !left_out.contains(&(of, *hook)));
+        }
+        hooks
+    }
+
+    /// Whether an activation in this code of a function stays there until the function is called again, though another version is current.
+    pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
+        let versions = self.versions.lock();
+        versions.is_to_be_called(function) && versions.start(function).is_some_and(|start| !code.range().contains(&start))
+    }
+
     /// Has something else observed.
     fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
         if versions.observed == observed {
@@ -162,7 +183,7 @@ impl ModuleInner {
         self.prepare(versions)?;
         let before = std::mem::replace(&mut versions.observed, observed);
         let all: Vec<usize> = (0..versions.current.len()).collect();
-        let done = self.follow(versions, &all);
+        let done = self.follow(versions, &all, When::NextTurn);
         if done.is_err() {
             versions.observed = before;
         }

@@ -121,15 +121,15 @@ impl Counters {
         self.0.lock().live.iter().copied().for_each(visit);
     }
 
-    /// Where threads are that execute code of the instances.
-    pub(super) fn stacks(&self) -> Vec<usize> {
+    /// Where threads are that execute code of the instances: of each, the innermost activation first.
+    pub(super) fn stacks(&self) -> Vec<Vec<usize>> {
         let known = self.0.lock();
         // One store has one thread.
         let mut stores: Vec<*const StoreCore> = known.live.iter().filter_map(|vmctx| store_of(*vmctx)).collect();
         stores.sort_unstable();
         stores.dedup();
         // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) what is asked of it may be asked from other threads.
-        stores.into_iter().flat_map(|store| unsafe { (*store).interruption() }.look()).collect()
+        stores.into_iter().map(|store| unsafe { (*store).interruption() }.look()).collect()
     }
 
     pub(super) fn known(&self) -> MutexGuard<'_, Known> {

@@ -4,7 +4,7 @@ use super::code::Code;
 use super::module::ModuleInner;
 use super::part::any_departs;
 use super::targets::Words;
-use super::version::{Current, Observed, Origin, Versions};
+use super::version::{Current, Observed, Origin, Versions, When};
 use crate::compile::{self, Callee, HookId, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{HashMap, HashSet};
@@ -18,6 +18,7 @@ const LARGEST: usize = 1 << 20;
 struct Job {
     /// What it is compiled for; of the plain version, entries of loops only.
     goal: Goal,
+    when: When,
     /// Functions, and their places in the version.
     functions: Vec<(usize, usize)>,
     left_out: HashSet<(Origin, HookId)>,
@@ -29,6 +30,8 @@ enum Goal {
     Plain,
     Version(usize),
     Trims,
+    /// Entries of loops of trims that are there.
+    TrimEntries,
 }
 
 impl Goal {
@@ -36,7 +39,7 @@ impl Goal {
         match self {
             Self::Plain => Current::Plain,
             Self::Version(version) => Current::Version(version),
-            Self::Trims => Current::Trim(place),
+            Self::Trims | Self::TrimEntries => Current::Trim(place),
         }
     }
 }
@@ -71,10 +74,10 @@ impl ModuleInner {
         }
     }
 
-    /// Has functions lead to where they should. What is not there yet is made.
-    pub(super) fn follow(&self, versions: &mut Versions, functions: &[usize]) -> Result<(), Error> {
+    /// Has functions lead to where they should. What is not there yet is made; single functions' versions so that threads come there in time.
+    pub(super) fn follow(&self, versions: &mut Versions, functions: &[usize], when: When) -> Result<(), Error> {
         let whole = versions.whole();
-        let (trimmed, mut lacking) = trims(versions, functions);
+        let (trimmed, mut lacking) = trims(versions, functions, when);
         let goal = |function: usize| trimmed.get(&function).map_or(whole, |place| Current::Trim(*place));
         let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
         lacking.extend(self.lacking(versions, whole, others));
@@ -103,17 +106,37 @@ impl ModuleInner {
         let made = &others[version].made;
         let functions = functions.filter(|function| !made[*function] && concerns(*function));
         let functions: Vec<_> = functions.map(|function| (function, function)).collect();
-        (!functions.is_empty()).then(|| Job { goal: Goal::Version(version), functions, left_out: HashSet::new() })
+        (!functions.is_empty()).then(|| Job {
+            goal: Goal::Version(version),
+            when: When::NextTurn,
+            functions,
+            left_out: HashSet::new(),
+        })
     }
 
-    /// The functions that threads are in, as far as they say so.
-    pub(super) fn running(&self) -> Vec<usize> {
+    /// The functions that threads are in, the innermost first, as far as they say so.
+    fn running(&self) -> Vec<usize> {
         let mut functions = Vec::new();
-        for pc in self.counted.stacks() {
+        for pc in self.counted.stacks().into_iter().flatten() {
             let found = self.code_at(pc).and_then(|code| code.function_at((pc - code.base()) as u32));
             functions.extend(found.filter(|function| !functions.contains(function)));
         }
         functions
+    }
+
+    /// The function that each thread is in, and which code of it.
+    pub(super) fn innermost(&self) -> Vec<(usize, &Code)> {
+        let find = |stack: Vec<usize>| {
+            let pc = *stack.first()?;
+            let code = self.code_at(pc)?;
+            Some((code.function_at((pc - code.base()) as u32)?, code))
+        };
+        self.counted.stacks().into_iter().filter_map(find).collect()
+    }
+
+    /// How many loops of a function threads can go over at.
+    pub(super) fn loops_of(&self, function: usize) -> u32 {
+        self.switching.get().map_or(0, |switching| switching.loops_of(function))
     }
 
     /// Before functions become plain again, their loops have to have entries.
@@ -126,7 +149,7 @@ impl ModuleInner {
         let functions: Vec<_> = wanted.map(|function| (function, function)).collect();
         match functions.is_empty() {
             true => Ok(()),
-            false => self.compile(versions, Job { goal: Goal::Plain, functions, left_out: HashSet::new() }),
+            false => self.compile(versions, Job { goal: Goal::Plain, when: When::NextTurn, functions, left_out: HashSet::new() }),
         }
     }
 
@@ -179,15 +202,18 @@ impl ModuleInner {
         while !rest.is_empty() {
             let (now, later) = rest.split_at(self.reach(rest, size));
             (rest, size) = (later, LARGEST.min(size * 4));
-            self.piece(versions, &recompilation, job.goal, now, observed.counts)?;
+            self.piece(versions, &recompilation, (job.goal, job.when), now, observed.counts)?;
             for (function, place) in now {
                 match job.goal {
                     Goal::Plain => versions.entered[*function] = true,
                     Goal::Version(version) => versions.others[version].made[*function] = true,
-                    Goal::Trims => {}
+                    Goal::Trims | Goal::TrimEntries => versions.trims.entered[*place] = job.when == When::NextTurn,
                 }
                 if job.goal != Goal::Plain {
                     versions.switch(self, *function, job.goal.current(*place));
+                }
+                if job.goal == Goal::TrimEntries {
+                    versions.enter(self, *function);
                 }
             }
         }
@@ -199,11 +225,12 @@ impl ModuleInner {
         &self,
         versions: &mut Versions,
         recompilation: &Recompilation<'_>,
-        goal: Goal,
+        (goal, when): (Goal, When),
         functions: &[(usize, usize)],
         counts: bool,
     ) -> Result<(), Error> {
-        let parts = |(function, _): &(usize, usize)| recompilation.parts(*function, goal != Goal::Plain);
+        let (begins, enters) = (matches!(goal, Goal::Version(_) | Goal::Trims), when == When::NextTurn);
+        let parts = |(function, _): &(usize, usize)| recompilation.parts(*function, begins, enters);
         let wanted: Vec<Wanted> = functions.iter().flat_map(parts).collect();
         if wanted.is_empty() {
             return Ok(());
@@ -216,7 +243,7 @@ impl ModuleInner {
         let sides = match goal {
             Goal::Plain => plain,
             Goal::Version(version) => &mut others[version].sides,
-            Goal::Trims => &mut trims.sides,
+            Goal::Trims | Goal::TrimEntries => &mut trims.sides,
         };
         let places: HashMap<usize, usize> = functions.iter().copied().collect();
         sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
@@ -244,19 +271,22 @@ impl ModuleInner {
 }
 
 /// Which functions have versions of their own, and where; and what has to be compiled of them.
-fn trims(versions: &mut Versions, functions: &[usize]) -> (HashMap<usize, usize>, Vec<Job>) {
+fn trims(versions: &mut Versions, functions: &[usize], when: When) -> (HashMap<usize, usize>, Vec<Job>) {
     let mut places = HashMap::new();
-    let mut job = Job { goal: Goal::Trims, functions: Vec::new(), left_out: HashSet::new() };
+    let job = |goal| Job { goal, when, functions: Vec::new(), left_out: HashSet::new() };
+    let mut jobs = [job(Goal::Trims), job(Goal::TrimEntries)];
     for function in functions {
         let Some(trim) = versions.trim(*function) else { continue };
         let hooks = trim.left_out.clone();
         let place = versions.trims.place(*function, trim);
         places.insert(*function, place);
-        if versions.trims.sides.of(place).is_none() {
-            job.functions.push((*function, place));
-            job.left_out.extend(hooks);
-        }
+        let job = match versions.trims.sides.of(place) {
+            None => &mut jobs[0],
+            Some(_) if when == When::NextTurn && !versions.trims.entered[place] => &mut jobs[1],
+            Some(_) => continue,
+        };
+        job.functions.push((*function, place));
+        job.left_out.extend(hooks);
     }
-    let jobs = if job.functions.is_empty() { Vec::new() } else { vec![job] };
-    (places, jobs)
+    (places, jobs.into_iter().filter(|job| !job.functions.is_empty()).collect())
 }

@@ -64,4 +64,4 @@ pub(crate) use store::StoreCore;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
-pub(crate) use version::Origin;
+pub(crate) use version::{Origin, When};

@@ -56,6 +56,17 @@ pub(super) struct Version {
 pub(super) struct Trims {
     known: HashMap<(usize, Trim), usize>,
     pub(super) sides: Sides,
+    /// Those whose loops have entries.
+    pub(super) entered: Vec<bool>,
+}
+
+/// When threads come into a version at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    /// With their next call of the function.
+    NextCall,
+    /// With the next turn of the loop that they are in.
+    NextTurn,
 }
 
 /// What is special in a version of a single function.
@@ -114,22 +125,54 @@ impl Versions {
         side.expect("the module has all functions")
     }
 
+    /// Where the current version of a function begins, as soon as there are several.
+    pub(super) fn start(&self, function: usize) -> Option<usize> {
+        self.stubs.as_ref().map(|_| self.side(self.current[function], function).start)
+    }
+
     /// Has calls and loops of a function lead to one version.
     pub(super) fn switch(&mut self, module: &ModuleInner, function: usize, to: Current) {
         let Some(stubs) = &self.stubs else { return };
         let before = std::mem::replace(&mut self.current[function], to);
+        let (was_entered, is_entered) = (self.is_entered(before, function), self.is_entered(to, function));
         let (from, to) = (self.side(before, function), self.side(to, function));
         if from.start == to.start {
             return;
         }
         sides::switch(to.places, false);
         stubs.set(function, to.start);
-        for (number, address) in to.entries {
-            module.entries[*number as usize].store(*address, Release);
+        // Without entries loops are not left: they would lead nowhere. The first place is the function's beginning.
+        match (is_entered, was_entered) {
+            (false, _) => sides::switch(&from.places[..1], true),
+            (true, true) => {
+                lead(module, to.entries);
+                sides::switch(from.places, true);
+            }
+            (true, false) => self.enter(module, function),
         }
-        // Without entries loops are not left: they would lead to themselves. The first place is the function's beginning.
-        let complete = to.entries.len() >= from.entries.len();
-        sides::switch(if complete { from.places } else { &from.places[..1] }, true);
+    }
+
+    /// Has loops of a function lead to the current version, which has entries, from wherever threads were left behind.
+    pub(super) fn enter(&self, module: &ModuleInner, function: usize) {
+        let to = self.side(self.current[function], function);
+        lead(module, to.entries);
+        let others = self.others.iter().filter_map(|other| other.sides.of(function));
+        let all = self.plain.of(function).into_iter().chain(others).chain(self.trims.of(function));
+        all.filter(|side| side.start != to.start).for_each(|side| sides::switch(side.places, true));
+    }
+
+    /// Whether all loops of a function have entries in a version.
+    fn is_entered(&self, version: Current, function: usize) -> bool {
+        match version {
+            Current::Trim(place) => self.trims.entered[place],
+            Current::Version(version) if self.others[version].sides.of(function).is_some() => true,
+            Current::Version(_) | Current::Plain => self.entered[function],
+        }
+    }
+
+    /// Whether threads come into the current version of a function with their next call only.
+    pub(super) fn is_to_be_called(&self, function: usize) -> bool {
+        matches!(self.current.get(function), Some(Current::Trim(place)) if !self.trims.entered[*place])
     }
 
     /// The version of all functions that observes what is to be observed; made, with nothing in it, if there is none.
@@ -157,10 +200,26 @@ impl Versions {
     }
 }
 
+/// Has loops lead to their entries.
+fn lead(module: &ModuleInner, entries: &[(u32, usize)]) {
+    for (number, address) in entries {
+        module.entries[*number as usize].store(*address, Release);
+    }
+}
+
 impl Trims {
     /// Where the version of a function is; made, with nothing in it, if there is none.
     pub(super) fn place(&mut self, function: usize, trim: Trim) -> usize {
-        let Self { known, sides } = self;
-        *known.entry((function, trim)).or_insert_with(|| sides.add())
+        let Self { known, sides, entered } = self;
+        *known.entry((function, trim)).or_insert_with(|| {
+            entered.push(false);
+            sides.add()
+        })
+    }
+
+    /// All versions of a function.
+    fn of(&self, function: usize) -> impl Iterator<Item = Side<'_>> {
+        let own = self.known.iter().filter(move |((of, _), _)| *of == function);
+        own.filter_map(|(_, place)| self.sides.of(*place))
     }
 }

@@ -4,7 +4,7 @@ mod programs;
 use super::*;
 use crate::compile::{Action, Capture, Draft, Emitter, HookId, Inline, Moment, Plan, Receiver, Sequence, Word};
 use crate::error::CompileError;
-use crate::runtime::Origin;
+use crate::runtime::{Origin, When};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
 use programs::{PROGRAMS, call_all, spelled_out};
@@ -374,7 +374,7 @@ fn in_turns(origin: Origin, tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + S
 fn hooks_that_are_left_out_are_silent_from_the_next_turn_on_until_they_are_put_back() {
     for origin in [Origin::Own, Origin::Part(0)] {
         let counted = in_turns(origin, move |module, hooks, turn| {
-            let change = |hooks: &[_], out| module.leave_out(origin, hooks, out).expect("memory");
+            let change = |hooks: &[_], out| module.leave_out(origin, hooks, out, When::NextTurn).expect("memory");
             match turn {
                 9 => assert!(change(&hooks[..1], true)),
                 19 => assert!(change(&hooks[1..], true) && !change(&hooks[..1], true)),
@@ -393,13 +393,35 @@ fn hooks_are_left_out_while_other_plans_come_and_go() {
     let counted = in_turns(Origin::Part(0), |module, hooks, turn| {
         let observe = |counts, parts: &[usize]| module.observe(counts, parts).expect("memory");
         match turn {
-            9 => drop(module.leave_out(Origin::Part(0), &hooks[..1], true).expect("memory")),
+            9 => drop(module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextTurn).expect("memory")),
             19 => observe(true, &[0]),
             29 => observe(false, &[]),
             39 => observe(true, &[0]),
-            49 => drop(module.leave_out(Origin::Part(0), &hooks[..1], false).expect("memory")),
+            49 => drop(module.leave_out(Origin::Part(0), &hooks[..1], false, When::NextTurn).expect("memory")),
             _ => {}
         }
     });
     assert_eq!(counted, [10 + 50, 100 - 10]);
+}
+
+#[test]
+fn who_is_in_a_loop_hears_of_what_is_left_out_with_the_next_call_only_until_somebody_hurries() {
+    let counted = in_turns(Origin::Own, |module, hooks, turn| match turn {
+        9 => assert!(module.leave_out(Origin::Own, &hooks[..1], true, When::NextCall).expect("memory")),
+        29 => module.hurry(&[0]).expect("memory"),
+        49 => assert!(module.leave_out(Origin::Own, &hooks[..1], false, When::NextCall).expect("memory")),
+        _ => {}
+    });
+    assert_eq!(counted, [30 + 50, 100]);
+}
+
+#[test]
+fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
+    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+        9 => assert!(module.leave_out(Origin::Part(0), &hooks[..1], true, When::NextCall).expect("memory")),
+        29 => module.observe(true, &[0]).expect("memory"),
+        49 => module.observe(false, &[]).expect("memory"),
+        _ => {}
+    });
+    assert_eq!(counted, [30, 50]);
 }
