@@ -93,6 +93,11 @@ impl Engine {
         self.target.options.reservations
     }
 
+    /// Whether something can be switched on while programs run that are compiled by it.
+    pub(crate) fn has_sites(&self) -> bool {
+        self.target.options.sites != Sites::None && self.target.options.reservations
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

@@ -5,7 +5,7 @@
 mod place;
 
 use place::{Place, errors};
-use std::process::{Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Counts instructions, and prints how many there were.
@@ -131,6 +131,75 @@ fn a_monitor_stays_inside_of_its_memory_and_cannot_end_the_program() {
     assert!(errors(&done).contains("monitor trapping: wasm:opcode:nop (pc), at function 0"), "{}", errors(&done));
 }
 
+/// A program that runs, with monitors; it is stopped when the test is over.
+struct Running<'a> {
+    place: &'a Place,
+    child: Option<Child>,
+}
+
+impl<'a> Running<'a> {
+    fn start(place: &'a Place, monitors: &[&str], program: &str) -> Self {
+        let mut command = place.command();
+        command.env("XDG_RUNTIME_DIR", &place.0).arg("run");
+        for monitor in monitors {
+            command.arg("--monitor").arg(monitor);
+        }
+        let child = command.arg(program).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let running = Self { place, child: Some(child) };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !running.ask(&["status"]).status.success() {
+            assert!(Instant::now() < deadline, "the program answers");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        running
+    }
+
+    fn ask(&self, request: &[&str]) -> Output {
+        let pid = self.child.as_ref().expect("it runs").id().to_string();
+        let mut command = self.place.command();
+        command.env("XDG_RUNTIME_DIR", &self.place.0).args(["ctl", &pid]).args(request).output().expect("it starts")
+    }
+
+    fn good(&self, request: &[&str]) -> String {
+        let output = self.ask(request);
+        assert!(output.status.success(), "{request:?}: {}", errors(&output));
+        output_of(&output)
+    }
+
+    fn number(&self, request: &[&str]) -> i64 {
+        let text = self.good(request);
+        text.trim().parse().unwrap_or_else(|_| panic!("{request:?}: {text}"))
+    }
+
+    /// Interrupts it.
+    fn end(mut self) -> Output {
+        let child = self.child.take().expect("it runs");
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill is there");
+        child.wait_with_output().expect("it ends")
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Counts turns of loops, and calls.
+const TURNS: &str = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:loop") (global.set $n (i32.add (global.get $n) (i32.const 1))))
+    (func (export "wasm:opcode:call") (global.set $n (i32.add (global.get $n) (i32.const 1))))
+    (func (export "wasm:exit") (call $print (i32.and (global.get $n) (i32.const 0x7fffffff)))))"#;
+
+const SPIN: &str = r#"(module (func (export "_start") (local i32)
+    (loop (local.set 0 (i32.add (local.get 0) (i32.const 1))) (br 0))))"#;
+
+const CALLING: &str = r#"(module (func $work (param i32) (result i32) (i32.add (local.get 0) (i32.const 1)))
+    (func (export "_start") (local i32) (loop $l (local.set 0 (call $work (local.get 0))) (br $l))))"#;
+
 #[test]
 fn a_monitor_is_switched_while_the_program_runs() {
     let place = Place::new("modules-toggle");
@@ -138,24 +207,150 @@ fn a_monitor_is_switched_while_the_program_runs() {
         (func (export "wasm:opcode:loop") (global.set $n (i32.or (global.get $n) (i32.const 1))))
         (func (export "wasm:exit") (call $print (global.get $n))))"#;
     let monitor = format!("{},toggle", place.file("rounds.wat", rounds));
-    let program = place.file("spin.wat", r#"(module (func (export "_start") (loop (br 0))))"#);
-    let mut command = place.command();
-    command.env("XDG_RUNTIME_DIR", &place.0).args(["run", "--monitor", &monitor]).arg(program);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
-    let ask = |request: &[&str]| {
-        let mut command = place.command();
-        command.env("XDG_RUNTIME_DIR", &place.0).args(["ctl", &child.id().to_string()]).args(request).output().expect("it starts")
-    };
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !ask(&["status"]).status.success() {
-        assert!(Instant::now() < deadline, "the program answers");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(output_of(&ask(&["off", "rounds"])), "rounds is off: 0 probes are called\n");
-    assert_eq!(output_of(&ask(&["on", "rounds"])), "rounds is on: 1 probes are called\n");
-    assert!(errors(&ask(&["off", "round"])).contains("there are rounds"));
-    let pid = child.id().to_string();
-    std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill is there");
-    let done = child.wait_with_output().expect("it ends");
+    let running = Running::start(&place, &[&monitor], &place.file("spin.wat", SPIN));
+    assert_eq!(running.good(&["off", "rounds"]), "rounds is off: 0 of 1 probes are called\n");
+    assert_eq!(running.good(&["on", "rounds"]), "rounds is on: 1 of 1 probes are called\n");
+    assert!(errors(&running.ask(&["off", "round"])).contains("there are rounds"));
+    std::thread::sleep(Duration::from_millis(20));
+    let done = running.end();
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(130), "1"));
+}
+
+#[test]
+fn a_monitor_reports_while_the_program_runs_wherever_it_is() {
+    let place = Place::new("modules-report");
+    let turns = place.file("turns.wat", TURNS);
+    // With cells that are added up later, and with probes that are called.
+    for monitor in [turns.clone(), format!("{turns},toggle")] {
+        for program in [SPIN, CALLING] {
+            let running = Running::start(&place, &[&monitor], &place.file("program.wat", program));
+            let first = running.number(&["report"]);
+            std::thread::sleep(Duration::from_millis(20));
+            let second = running.number(&["report", "turns"]);
+            assert_ne!(first, second);
+            assert!(errors(&running.ask(&["report", "turn"])).contains("turn is not attached"));
+            let done = running.end();
+            assert_eq!(done.status.code(), Some(130), "{}", errors(&done));
+            // What was said to somebody else is not printed.
+            assert!(output_of(&done).parse::<i64>().is_ok(), "{}", output_of(&done));
+        }
+    }
+}
+
+#[test]
+fn a_report_comes_again_and_again_until_the_program_ends() {
+    let place = Place::new("modules-every");
+    let turns = place.file("turns.wat", TURNS);
+    let running = Running::start(&place, &[&turns], &place.file("program.wat", CALLING));
+    let pid = running.child.as_ref().expect("it runs").id().to_string();
+    let mut command = place.command();
+    command.env("XDG_RUNTIME_DIR", &place.0).args(["ctl", &pid, "report", "--every", "20ms"]);
+    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::thread::sleep(Duration::from_millis(400));
+    running.end();
+    let asked = asking.wait_with_output().expect("it ends");
+    assert!(asked.status.success(), "{}", errors(&asked));
+    assert!(output_of(&asked).len() > 2, "{}", output_of(&asked));
+}
+
+#[test]
+fn scripts_and_modules_are_attached_to_a_program_that_runs_and_detached() {
+    let place = Place::new("modules-attach");
+    let turns = place.file("turns.wat", TURNS);
+    let script = place.file("ways.mm", "wasm:opcode:br:before { report var gone: u64; gone++; }");
+    for program in [SPIN, CALLING] {
+        let running = Running::start(&place, &[], &place.file("program.wat", program));
+        assert!(running.good(&["attach", &turns]).starts_with("turns is attached"));
+        std::thread::sleep(Duration::from_millis(30));
+        assert_ne!(running.number(&["report", "turns"]), 0);
+        running.good(&["attach", &script]);
+        std::thread::sleep(Duration::from_millis(30));
+        let report = running.good(&["report", "ways"]);
+        assert!(report.contains(", gone, u64, i64, script0, "), "{report}");
+        assert!(running.good(&["status"]).contains("module    ways: 1 of 1 probes are called"));
+        running.good(&["detach", "turns"]);
+        assert!(errors(&running.ask(&["report", "turns"])).contains("turns is not attached"));
+        assert!(errors(&running.ask(&["attach", &script])).contains("already"));
+        let absent = running.ask(&["attach", "./absent.wasm"]);
+        assert!(!absent.status.success() && errors(&absent).contains("absent.wasm"), "{}", errors(&absent));
+        let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
+        assert!(errors(&running.ask(&["attach", &wrong])).contains("did you mean nop?"));
+        let done = running.end();
+        assert!(output_of(&done).contains(", gone, u64, "), "{}", output_of(&done));
+    }
+}
+
+#[test]
+fn rules_functions_and_single_places_are_switched() {
+    let place = Place::new("modules-select");
+    let counts = r#"(module (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))
+        (global $calls (mut i32) (i32.const 0)) (global $gets (mut i32) (i32.const 0)) (global $sets (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:call") (global.set $calls (i32.add (global.get $calls) (i32.const 1))))
+        (func (export "wasm:opcode:local.get") (global.set $gets (i32.add (global.get $gets) (i32.const 1))))
+        (func (export "wasm:opcode:local.set (pc)") (param i32) (global.set $sets (i32.add (global.get $sets) (i32.const 1))))
+        (func (export "wasm:exit") (call $print (global.get $calls)) (call $put (i32.const 32))
+            (call $print (global.get $gets)) (call $put (i32.const 32)) (call $print (global.get $sets))))"#;
+    let monitor = format!("{},toggle", place.file("counts.wat", counts));
+    let running = Running::start(&place, &[&monitor], &place.file("program.wat", CALLING));
+    let report = || {
+        let text = running.good(&["report"]);
+        text.split(' ').map(|number| number.parse::<i64>().expect("a number")).collect::<Vec<_>>()
+    };
+    // Whether each of the three goes on.
+    let goes_on = || {
+        std::thread::sleep(Duration::from_millis(10));
+        let before = report();
+        std::thread::sleep(Duration::from_millis(30));
+        report().iter().zip(before).map(|(now, before)| *now != before).collect::<Vec<_>>()
+    };
+    assert_eq!(goes_on(), [true, true, true]);
+    assert_eq!(running.good(&["off", "counts:opcode:call"]), "counts:opcode:call is off: 3 of 4 probes are called\n");
+    assert_eq!(goes_on(), [false, true, true]);
+    running.good(&["off", "counts:opcode:local.*@_start"]);
+    assert_eq!(goes_on(), [false, true, false]);
+    running.good(&["off", "counts@work+1"]);
+    assert_eq!(goes_on(), [false, false, false]);
+    running.good(&["on", "counts@1+5"]);
+    assert_eq!(running.good(&["on", "counts:opcode:call@1"]), "counts:opcode:call@1 is on: 2 of 4 probes are called\n");
+    assert_eq!(goes_on(), [true, true, false]);
+    running.good(&["on", "counts"]);
+    assert_eq!(goes_on(), [true, true, true]);
+    running.good(&["off"]);
+    assert_eq!(goes_on(), [false, false, false]);
+    running.good(&["on"]);
+    assert_eq!(goes_on(), [true, true, true]);
+    for (which, said) in
+        [("counts:opcode:nop", "no probe is there"), ("counts@nobody", "no probe is there"), ("counts@", "behind @")]
+    {
+        assert!(errors(&running.ask(&["off", which])).contains(said), "{which}");
+    }
+}
+
+#[test]
+fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
+    let place = Place::new("modules-ends-by-itself");
+    let turns = place.file("turns.wat", TURNS);
+    let program = place.file("program.wat", CALLING);
+    let running = Running::start(&place, &[&format!("{turns},calls=1000")], &program);
+    std::thread::sleep(Duration::from_millis(300));
+    // A loop and a call.
+    assert_eq!(running.number(&["report"]), 2000);
+    assert!(running.good(&["status"]).contains("turns: 0 of 2 probes are called"));
+    running.good(&["on", "turns:opcode:call"]);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(running.number(&["report"]), 3000);
+    drop(running);
+    let running = Running::start(&place, &[&format!("{turns},for=100ms")], &program);
+    std::thread::sleep(Duration::from_millis(300));
+    let first = running.number(&["report"]);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(running.number(&["report"]), first);
+    assert_ne!(first, 0);
+    drop(running);
+    let running = Running::start(&place, &[&format!("{turns},off")], &program);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(running.number(&["report"]), 0);
+    running.good(&["on", "turns"]);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_ne!(running.number(&["report"]), 0);
 }

@@ -60,7 +60,7 @@ fn a_predicate_and_other_questions_are_asked_once_for_each_site() {
     for calls in BOTH {
         let mut run = observed(monitor, FACTORIAL, 3, calls);
         assert_eq!((run.global("asked"), run.global("seen")), (2, 4));
-        assert_eq!(run.observation.matches().collect::<Vec<_>>(), [("monitor", 2)]);
+        assert_eq!(run.observation.matches(), [("monitor".to_owned(), 2)]);
     }
 }
 

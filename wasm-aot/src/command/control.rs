@@ -7,16 +7,19 @@
 //!
 //! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not notice.
 
+use super::modules::{self, Chosen, World};
+use super::monitors::Format;
+use super::spell;
 use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wasm_aot::Module;
 use wasm_aot::monitor::Live;
-use wasm_aot::observer::Switches;
+use wasm_aot::observer::{Observation, Program, Selection};
+use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::{self, Listener};
 
 /// The longest line that is read.
@@ -29,14 +32,27 @@ fn name(pid: u32) -> String {
     format!("wasm-aot-{pid}.sock")
 }
 
+/// What is asked.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) program: PathBuf,
+    /// The program, and the modules that look at it.
+    pub(crate) observed: Arc<Observation>,
+    /// What the program's thread is asked for.
+    pub(crate) errands: ErrandHandle<World>,
+    pub(crate) engine: Engine,
+    /// What monitors may take, and how long.
+    pub(crate) limits: Limits,
+    pub(crate) patience: Duration,
+}
+
 /// A program that can be asked.
 #[derive(Debug)]
 pub(crate) struct Control {
-    program: PathBuf,
-    module: Module,
+    asked: Asked,
     live: Live,
-    /// What switches monitors that are modules, by their names.
-    switches: Vec<(String, Switches)>,
+    /// What modules compare themselves with, once one has come.
+    compared: OnceLock<Arc<Program>>,
     begun: Instant,
     state: Mutex<State>,
 }
@@ -64,17 +80,18 @@ impl Drop for Open {
 
 impl Control {
     /// Has a program answer. If that is not possible it runs all the same.
-    pub(crate) fn open(program: PathBuf, module: Module, switches: Vec<(String, Switches)>) -> Open {
+    pub(crate) fn open(asked: Asked) -> Open {
         let Ok(listener) = Listener::bind(&name(std::process::id())) else { return Open(None) };
         let path = listener.path().to_owned();
-        let live = Live::new(module.clone());
-        let control = Arc::new(Self { program, module, live, switches, begun: Instant::now(), state: Mutex::default() });
+        let live = Live::new(asked.observed.module().clone());
+        let (compared, state) = (OnceLock::new(), Mutex::default());
+        let control = Arc::new(Self { asked, live, compared, begun: Instant::now(), state });
         let serve = move || {
             while let Ok(stream) = listener.accept() {
                 let _ = control.answer(&stream);
             }
         };
-        let started = std::thread::Builder::new().name("control".into()).stack_size(1 << 20).spawn(serve);
+        let started = std::thread::Builder::new().name("control".into()).stack_size(8 << 20).spawn(serve);
         Open(started.is_ok().then_some(path))
     }
 
@@ -95,10 +112,11 @@ impl Control {
         let (verb, rest) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
         match (verb, &rest[..]) {
             ("status", []) => Ok(self.status()),
-            ("attach", [monitor]) => self.attach(monitor),
+            // Names of files may have blanks.
+            ("attach", [_, ..]) => self.attach(line.strip_prefix("attach").unwrap_or_default().trim()),
             ("detach", [monitor]) => self.detach(monitor),
-            ("on", [monitor]) => self.switch_module(monitor, true),
-            ("off", [monitor]) => self.switch_module(monitor, false),
+            ("on", [which]) => self.switch_module(which, true),
+            ("off", [which]) => self.switch_module(which, false),
             ("on", []) => self.switch(true),
             ("off", []) => self.switch(false),
             ("burst", ["none"]) => self.no_burst(),
@@ -112,7 +130,7 @@ impl Control {
 
     fn status(&self) -> String {
         let state = self.state.lock();
-        let mut text = format!("program   {}\nrunning   {:.1?}\n", self.program.display(), self.begun.elapsed());
+        let mut text = format!("program   {}\nrunning   {:.1?}\n", self.asked.program.display(), self.begun.elapsed());
         let on = match (self.live.is_on(), state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
@@ -123,33 +141,77 @@ impl Control {
         for (name, since) in self.live.attached() {
             let _ = writeln!(text, "attached  {name} for {:.1?}", since.elapsed());
         }
+        let switched = self.asked.observed.switched();
+        for name in self.asked.observed.names() {
+            let _ = match switched.iter().find(|(other, ..)| *other == name) {
+                Some((_, on, all)) => writeln!(text, "module    {name}: {on} of {all} probes are called"),
+                None => writeln!(text, "module    {name}: all of its probes are called"),
+            };
+        }
         text
     }
 
-    /// Switches a monitor that is a module.
-    fn switch_module(&self, monitor: &str, on: bool) -> Result<String, String> {
-        let Some((name, switches)) = self.switches.iter().find(|(name, _)| name == monitor) else {
-            let known: Vec<&str> = self.switches.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(match known[..] {
-                [] => "no monitor of the program can be switched: run it with --monitor FILE,toggle".into(),
-                _ => format!("{monitor}: no such monitor; there are {}", known.join(", ")),
-            });
-        };
-        switches.switch_all(on);
-        let now = switches.on().unwrap_or_default();
-        Ok(format!("{name} is {}: {now} probes are called\n", if on { "on" } else { "off" }))
+    /// Switches probes of a monitor that is a module.
+    fn switch_module(&self, which: &str, on: bool) -> Result<String, String> {
+        let selection: Selection = which.parse().map_err(|error: wasm_aot::observer::SelectionError| error.to_string())?;
+        let done = self.asked.observed.switch(&selection, on).map_err(|error| error.to_string())?;
+        let (now, all) = (done.on, done.all);
+        Ok(format!("{which} is {}: {now} of {all} probes are called\n", if on { "on" } else { "off" }))
     }
 
     fn sites(&self) -> String {
-        let (all, loops) = (self.module.sites(), self.module.loop_sites());
+        let module = self.asked.observed.module();
+        let (all, loops) = (module.sites(), module.loop_sites());
         let state = if self.live.is_on() { "on" } else { "off" };
         format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops)
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
-        let name = self.live.attach(monitor).map_err(|error| error.to_string())?;
+        let name = match Chosen::is_file(monitor) {
+            true => self.attach_module(monitor)?,
+            false => self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(),
+        };
         let when = "functions with their next call, and loops with their next turn";
         Ok(format!("{name} is attached: {when}\n"))
+    }
+
+    /// Attaches a module or a script: the program's thread makes an instance of it and compares it with the program.
+    fn attach_module(&self, text: &str) -> Result<String, String> {
+        let Asked { observed, errands, engine, limits, patience, .. } = &self.asked;
+        let failed = super::Failure::said;
+        let chosen = Chosen::parse(text).map_err(failed)?;
+        let name = chosen.name();
+        if observed.names().contains(&name) {
+            return Err(format!("{name} looks at the program already: detach it first"));
+        }
+        let compiled = chosen.compile(engine).map_err(failed)?;
+        let program = match self.compared.get() {
+            Some(program) => program,
+            None => {
+                let program = Program::of(engine, observed.module()).map_err(|error| error.to_string())?;
+                self.compared.get_or_init(|| program)
+            }
+        };
+        let (own, program, engine) = (Arc::clone(observed), Arc::clone(program), engine.clone());
+        let (limits, patience) = (*limits, *patience);
+        let compare = move |mut store: wasm_aot::StoreContextMut<'_, World>| {
+            store.set_limits(limits);
+            let observer =
+                compiled.instantiate(store.as_context_mut(), &engine, &program, patience).map_err(super::Failure::said)?;
+            own.compare(store, observer, &program).map_err(|error| error.to_string())
+        };
+        let matched = errands.carry_out(self.stoppable(), patience, compare).map_err(|error| error.to_string())??;
+        let count = observed.attach(matched).map_err(|error| error.to_string())?;
+        spell::begin(observed, &chosen);
+        match count {
+            0 => Err(format!("{name}: nothing in the program matches any of its exports")),
+            _ => Ok(name),
+        }
+    }
+
+    /// The program, if it may be stopped for a moment wherever it is.
+    fn stoppable(&self) -> Option<&wasm_aot::Module> {
+        Some(self.asked.observed.module()).filter(|_| self.asked.observed.may_be_stopped())
     }
 
     fn detach(&self, monitor: &str) -> Result<String, String> {
@@ -157,6 +219,7 @@ impl Control {
         match monitor {
             "all" => self.live.detach_all().map_err(failed)?,
             _ if self.live.detach(monitor).map_err(failed)? => {}
+            _ if self.asked.observed.detach(monitor).map_err(|error| error.to_string())? => {}
             _ => return Err(format!("{monitor} is not attached")),
         }
         if self.live.attached().is_empty() {
@@ -167,17 +230,27 @@ impl Control {
     }
 
     fn switch(&self, on: bool) -> Result<String, String> {
-        if self.live.attached().is_empty() {
+        if self.has_nothing() {
             return Err("nothing is attached".into());
         }
         self.state.lock().off = !on;
-        self.live.switch(on).map(|()| String::new()).map_err(|error| error.to_string())
+        self.switch_all(on).map(|()| String::new())
+    }
+
+    /// Whether there is nothing that could be switched.
+    fn has_nothing(&self) -> bool {
+        self.live.attached().is_empty() && self.asked.observed.switched().is_empty()
+    }
+
+    fn switch_all(&self, on: bool) -> Result<(), String> {
+        self.live.switch(on).map_err(|error| error.to_string())?;
+        self.asked.observed.rest(on).map(drop).map_err(|error| error.to_string())
     }
 
     fn no_burst(&self) -> Result<String, String> {
         let mut state = self.state.lock();
         (state.burst, state.bursts) = (None, state.bursts + 1);
-        self.live.switch(!state.off).map(|()| String::new()).map_err(|error| error.to_string())
+        self.switch_all(!state.off).map(|()| String::new())
     }
 
     /// What is attached observes and rests in turn until somebody says otherwise.
@@ -188,7 +261,7 @@ impl Control {
             return Err("both times have to be longer than nothing".into());
         }
         let mut state = self.state.lock();
-        if self.live.attached().is_empty() {
+        if self.has_nothing() {
             return Err("nothing is attached".into());
         }
         (state.burst, state.off, state.bursts) = (Some((on, off)), false, state.bursts + 1);
@@ -207,7 +280,7 @@ impl Control {
             }
             if !state.off {
                 // What cannot be switched stays as it is until the next turn.
-                let _ = self.live.switch(on);
+                let _ = self.switch_all(on);
             }
         }
         std::thread::sleep(time);
@@ -215,11 +288,28 @@ impl Control {
     }
 
     fn report(&self, monitor: Option<&str>, format: &str) -> Result<String, String> {
-        let attached = self.live.attached();
-        if !attached.iter().any(|(name, _)| monitor.is_none_or(|monitor| *name == monitor)) {
+        let format = Format::of(format)?;
+        let is_wanted = |name: &str| monitor.is_none_or(|monitor| name == monitor);
+        let has_reports = self.live.attached().iter().any(|(name, _)| is_wanted(name));
+        let modules: Vec<String> = self.asked.observed.names().into_iter().filter(|name| is_wanted(name)).collect();
+        if !has_reports && modules.is_empty() {
             return Err(monitor.map_or("nothing is attached".into(), |monitor| format!("{monitor} is not attached")));
         }
-        super::monitors::Format::of(format).map(|format| format.write(&self.live.reports(monitor)))
+        let mut said = Vec::new();
+        for name in modules {
+            let text = self.said(&name)?;
+            said.push((name, text));
+        }
+        let reports = if has_reports { self.live.reports(monitor) } else { Vec::new() };
+        Ok(format.write_with(&reports, said))
+    }
+
+    /// What a module has to say so far: the program's thread asks it.
+    fn said(&self, name: &str) -> Result<String, String> {
+        let Asked { observed, errands, patience, .. } = &self.asked;
+        let (own, of, patience) = (Arc::clone(observed), name.to_owned(), *patience);
+        let ask = move |store: wasm_aot::StoreContextMut<'_, World>| modules::said(store, &own, Some(&of), patience);
+        errands.carry_out(self.stoppable(), patience, ask).map_err(|error| format!("{name}: {error}"))?
     }
 }
 

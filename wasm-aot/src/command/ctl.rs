@@ -1,6 +1,7 @@
 //! `wasm-aot ctl`
 
 use super::control::{ask, programs};
+use super::modules::Chosen;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 
@@ -19,7 +20,10 @@ const EXAMPLES: &str = "Examples:
   wasm-aot ctl 4711 attach hotness,top=20     count from now on …
   wasm-aot ctl 4711 report                    … look …
   wasm-aot ctl 4711 detach hotness            … and run on as before
-  wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time";
+  wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time
+  wasm-aot ctl 4711 attach ways.mm            a script or a module of your own
+  wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second until the program ends
+  wasm-aot ctl 4711 off ways:opcode:br_if@parse_*   not at these instructions, in these functions";
 
 #[derive(Debug, Subcommand)]
 enum Request {
@@ -27,7 +31,7 @@ enum Request {
     Status,
     /// Attach a monitor, see `wasm-aot monitors`
     Attach {
-        /// NAME[,OPTION[=VALUE]]…
+        /// NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script
         monitor: String,
     },
     /// Detach a monitor, or all
@@ -35,15 +39,16 @@ enum Request {
         /// Its name, or all
         monitor: String,
     },
-    /// Switch attached monitors on again, or one that is a module
+    /// Switch attached monitors on again, or probes of one that is a module
     On {
-        /// The name of a module that was given as --monitor FILE,toggle
-        monitor: Option<String>,
+        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET]. RULE is a pattern of what stands behind wasm: in its export's name, as opcode:br_if or func:*;
+        /// FUNCTION one of functions' names, or a number; OFFSET an instruction's, from the beginning of the function's body
+        which: Option<String>,
     },
-    /// Switch attached monitors off, but keep what they have seen, or one that is a module
+    /// Switch attached monitors off, but keep what they have seen, or probes of one that is a module
     Off {
-        /// The name of a module that was given as --monitor FILE,toggle
-        monitor: Option<String>,
+        /// Of a module: NAME[:RULE][@FUNCTION][+OFFSET], see on
+        which: Option<String>,
     },
     /// Switch attached monitors on and off in turn; `burst none` ends it
     Burst {
@@ -56,6 +61,9 @@ enum Request {
     Report {
         /// One of them
         monitor: Option<String>,
+        /// Again and again until the program ends, as 1s or 500ms
+        #[arg(long, value_name = "TIME")]
+        every: Option<String>,
         /// As JSON
         #[arg(long, conflicts_with = "csv")]
         json: bool,
@@ -73,14 +81,25 @@ impl Ctl {
             let each = programs().into_iter().filter_map(|pid| Some(format!("{pid}  {}\n", program(pid)?)));
             return print(each.collect::<String>());
         };
+        let mut again = None;
         let line = match self.request.unwrap_or(Request::Status) {
             Request::Status => "status".to_owned(),
+            // The program may be somewhere else.
+            Request::Attach { monitor } if Chosen::is_file(&monitor) => {
+                let monitor = Chosen::absolute(&monitor).map_err(|error| Failure::new(format!("{monitor}: {error}")))?;
+                format!("attach {monitor}")
+            }
             Request::Attach { monitor } => format!("attach {monitor}"),
             Request::Detach { monitor } => format!("detach {monitor}"),
-            Request::On { monitor } => format!("on {}", monitor.unwrap_or_default()),
-            Request::Off { monitor } => format!("off {}", monitor.unwrap_or_default()),
+            Request::On { which } => format!("on {}", which.unwrap_or_default()),
+            Request::Off { which } => format!("off {}", which.unwrap_or_default()),
             Request::Burst { on, off } => format!("burst {on} {}", off.unwrap_or_default()),
-            Request::Report { monitor, json, csv } => {
+            Request::Report { monitor, every, json, csv } => {
+                let time = |text: String| {
+                    humantime::parse_duration(&text)
+                        .map_err(|error| Failure::usage(format!("--every {text}: {error}, as 1s or 500ms")))
+                };
+                again = every.map(time).transpose()?;
                 let format = if json {
                     "json"
                 } else if csv {
@@ -92,8 +111,25 @@ impl Ctl {
             }
             Request::Sites => "sites".to_owned(),
         };
-        print(ask(pid, &line).map_err(Failure::new)?)
+        print(ask(pid, &line).map_err(Failure::new)?)?;
+        while let Some(time) = again {
+            std::thread::sleep(time);
+            match ask(pid, &line) {
+                Ok(text) => print(text)?,
+                Err(why) if stays(pid) => return Err(Failure::new(why)),
+                Err(_) => break,
+            }
+        }
+        Ok(())
     }
+}
+
+/// Whether a program goes on, and is not about to end.
+fn stays(pid: u32) -> bool {
+    (0..20).all(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        programs().contains(&pid)
+    })
 }
 
 /// What a process runs.

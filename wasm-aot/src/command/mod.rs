@@ -12,6 +12,7 @@ mod modules;
 mod monitors;
 mod run;
 mod signal;
+mod spell;
 mod verify;
 mod wast;
 
@@ -179,6 +180,11 @@ impl Failure {
 
     pub(crate) fn with_code(message: impl std::fmt::Display, code: u8) -> Self {
         Self { message: Some(message.to_string()), code }
+    }
+
+    /// What there is to say.
+    pub(crate) fn said(self) -> String {
+        self.message.unwrap_or_default()
     }
 
     /// Nothing more has to be said.

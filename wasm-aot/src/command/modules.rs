@@ -2,10 +2,11 @@
 
 use super::{Failure, read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-use wasm_aot::observer::{Observer, ObserverError, Program, Switches, add_to_linker};
-use wasm_aot::wasi::{self, WasiCtx};
-use wasm_aot::{Engine, Error, Limits, Linker, Module, Store};
+use wasm_aot::observer::{Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during};
+use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
+use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
 /// The worlds of a program and of those that look at it, which share a store and nothing else.
 #[derive(Debug)]
@@ -19,8 +20,29 @@ pub(crate) struct World {
 pub(crate) struct Chosen {
     file: PathBuf,
     libraries: Vec<PathBuf>,
-    /// Whether it can be switched while the program runs.
+    /// Whether it can be switched while the program runs, and whether it is off at first.
     toggled: bool,
+    is_off: bool,
+    /// How often each of its probes is called at most.
+    calls: Option<u32>,
+    /// For how long it looks.
+    lasts: Option<Duration>,
+}
+
+/// The options of a module, as they are written, and what they mean.
+pub(crate) const OPTIONS: [(&str, &str); 4] = [
+    ("toggle", "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]"),
+    ("off", "it can be switched, and is off at first"),
+    ("calls=N", "each of its probes is called so often, and costs nothing afterwards"),
+    ("for=TIME", "it is switched off after that time, as 10s or 500ms"),
+];
+
+/// A monitor's module, and its libraries by their names.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    chosen: Chosen,
+    module: Module,
+    libraries: Vec<(String, Module)>,
 }
 
 impl Chosen {
@@ -31,23 +53,55 @@ impl Chosen {
         matches!(extension, Some("wasm" | "wat" | "mm")) || first.contains('/')
     }
 
-    /// Reads `FILE[+LIBRARY]…[,toggle]`.
+    /// Reads `FILE[+LIBRARY]…[,OPTION[=VALUE]]…`.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let (files, options) = text.split_once(',').unwrap_or((text, ""));
         let mut files = files.split('+').map(PathBuf::from);
         let file = files.next().unwrap_or_default();
-        let mut chosen = Self { file, libraries: files.collect(), toggled: false };
+        let libraries = files.collect();
+        let mut chosen = Self { file, libraries, toggled: false, is_off: false, calls: None, lasts: None };
         for option in options.split(',').filter(|option| !option.is_empty()) {
-            match option {
-                "toggle" => chosen.toggled = true,
-                other => return Err(Failure::usage(format!("--monitor {text}: no option {other}; a module has toggle"))),
-            }
+            chosen.option(option).map_err(|why| Failure::usage(format!("--monitor {text}: {why}")))?;
         }
         Ok(chosen)
     }
 
+    fn option(&mut self, text: &str) -> Result<(), String> {
+        let (option, value) = text.split_once('=').unwrap_or((text, ""));
+        match (option, value) {
+            ("toggle", "") => self.toggled = true,
+            ("off", "") => (self.toggled, self.is_off) = (true, true),
+            ("calls", _) => match value.parse() {
+                Ok(0) | Err(_) => return Err(format!("{text}: expected a number, as calls=1000")),
+                Ok(calls) => self.calls = Some(calls),
+            },
+            ("for", _) => {
+                let time = humantime::parse_duration(value).map_err(|error| format!("{text}: {error}, as for=10s"))?;
+                (self.toggled, self.lasts) = (true, Some(time));
+            }
+            _ => {
+                let known = OPTIONS.map(|(option, _)| option).join(", ");
+                return Err(format!("no option {text}; a module has {known}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with files that are found from everywhere.
+    pub(crate) fn absolute(text: &str) -> std::io::Result<String> {
+        let (files, options) = text.split_once(',').map_or((text, None), |(files, options)| (files, Some(options)));
+        let each = files.split('+').map(|file| std::path::absolute(file).map(|path| path.display().to_string()));
+        let files = each.collect::<std::io::Result<Vec<_>>>()?.join("+");
+        Ok(options.map_or_else(|| files.clone(), |options| format!("{files},{options}")))
+    }
+
+    /// For how long it looks, if that was said.
+    pub(crate) fn lasts(&self) -> Option<Duration> {
+        self.lasts
+    }
+
     /// What it is called: its file's name without the extension.
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         stem(&self.file)
     }
 
@@ -73,12 +127,26 @@ impl Chosen {
         }
     }
 
-    /// Instantiates it, with its libraries, in the store in which the program is going to run.
+    /// Compiles it, with its libraries.
+    pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
+        let mut libraries = Vec::new();
+        for path in &self.libraries {
+            let named = |error: Error| Failure::new(format!("monitor {}: {}: {error}", self.name(), path.display()));
+            libraries.push((stem(path), Module::new(engine, read(path)?).map_err(named)?));
+        }
+        let named = |error| Failure::new(format!("monitor {}: {error}", self.file.display()));
+        let module = Module::new(engine, self.bytes()?).map_err(named)?;
+        Ok(Compiled { chosen: self.clone(), module, libraries })
+    }
+}
+
+impl Compiled {
+    /// Makes an instance of it, and of its libraries, in the store in which the program runs.
     pub(crate) fn instantiate(
         &self,
+        mut store: StoreContextMut<'_, World>,
         engine: &Engine,
-        store: &mut Store<World>,
-        program: &std::sync::Arc<Program>,
+        program: &Arc<Program>,
         patience: Duration,
     ) -> Result<Observer, Failure> {
         let mut linker = Linker::new(engine);
@@ -87,32 +155,56 @@ impl Chosen {
         linker.func_wrap(wasi::MODULE, "proc_exit", |_: i32| Err::<(), _>(Error::host("a monitor does not end the program")))?;
         let switches = Switches::default();
         add_to_linker(&mut linker, program, &switches)?;
-        for path in &self.libraries {
-            let named = |error: Error| Failure::new(format!("monitor {}: {}: {error}", self.name(), path.display()));
-            let library = Module::new(engine, read(path)?).map_err(named)?;
-            let instance = linker.instantiate(&mut *store, &library).map_err(named)?;
-            if instance.get_func(&mut *store, "_initialize").is_some() {
-                let initialize = instance.get_typed_func::<(), ()>(&mut *store, "_initialize").map_err(named)?;
-                initialize.call(&mut *store, ()).map_err(named)?;
-            }
-            linker.instance(&mut *store, &stem(path), instance).map_err(named)?;
-        }
-        let module = Module::new(engine, self.bytes()?)
-            .map_err(|error| Failure::new(format!("monitor {}: {error}", self.file.display())))?;
+        let name = self.chosen.name();
         store.set_deadline(Some(patience));
-        let observer = Observer::new(&mut *store, &linker, &self.name(), &module, &switches);
+        for (library, module) in &self.libraries {
+            let named = |error: Error| Failure::new(format!("monitor {name}: {library}: {error}"));
+            let instance = linker.instantiate(&mut store, module).map_err(named)?;
+            if instance.get_func(&mut store, "_initialize").is_some() {
+                let initialize = instance.get_typed_func::<(), ()>(&mut store, "_initialize").map_err(named)?;
+                initialize.call(&mut store, ()).map_err(named)?;
+            }
+            linker.instance(&mut store, library, instance).map_err(named)?;
+        }
+        let observer = Observer::new(&mut store, &linker, &name, &self.module, &switches);
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;
-        observer.set_toggled(self.toggled);
+        observer.set_toggled(self.chosen.toggled);
+        self.chosen.is_off.then(|| observer.set_off());
+        self.chosen.calls.into_iter().for_each(|calls| observer.set_calls(calls));
         if observer.is_foreign() {
             super::complain(format!(
-                "monitor {}: the existing compiler has made it: labels of br_table are numbered from imm0",
-                self.name()
+                "monitor {name}: the existing compiler has made it: labels of br_table are numbered from imm0"
             ));
         }
         Ok(observer)
     }
 }
+
+/// What monitors say in the middle of a run, instead of printing it: all, or the one of that name.
+pub(crate) fn said(
+    mut store: StoreContextMut<'_, World>,
+    observation: &Observation,
+    name: Option<&str>,
+    patience: Duration,
+) -> Result<String, String> {
+    let buffer = Buffer::with_limit(MOST_SAID);
+    let world = WasiCtx::builder().stdout(Sink::Buffer(buffer.clone())).stderr(Sink::Buffer(buffer.clone()));
+    let world = world.build().map_err(|error| error.to_string())?;
+    let before = std::mem::replace(&mut store.data_mut().monitors, world);
+    store.set_deadline(Some(patience));
+    let (errors, mut printed) = printed_during(|| observation.report_of(store.as_context_mut(), name));
+    store.set_deadline(None);
+    store.data_mut().monitors = before;
+    printed.extend(buffer.take());
+    match errors.first() {
+        Some(error) => Err(error.to_string()),
+        None => Ok(String::from_utf8_lossy(&printed).into_owned()),
+    }
+}
+
+/// So much may a monitor say in the middle of a run.
+const MOST_SAID: usize = 256 << 20;
 
 /// What instances of monitors may take.
 pub(crate) fn limits(bytes: usize, stack: usize) -> Limits {

@@ -1,6 +1,6 @@
 //! `wasm-aot monitors`, and what `run --monitor` adds to a run.
 
-use super::modules::Chosen;
+use super::modules::{Chosen, OPTIONS};
 use super::{Failure, print};
 use clap::Args;
 use std::fmt::Write as _;
@@ -37,6 +37,10 @@ impl Monitors {
             }
         }
         out.push_str("\nEvery monitor: function=GLOB looks at some functions only, top=N shows so many rows (top=all: all).\n");
+        out.push_str("\nModules and scripts (FILE.wasm, .wat, .mm), with libraries behind +, have these options:\n");
+        for (name, about) in OPTIONS {
+            let _ = writeln!(out, "  {name:<12}{about}");
+        }
         print(out)
     }
 }
@@ -44,8 +48,8 @@ impl Monitors {
 /// What is observed during a run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Monitoring {
-    /// Observe the program: NAME[,OPTION[=VALUE]]…, see `wasm-aot monitors`, or FILE[+LIBRARY]…[,toggle], a module or a script; may be given
-    /// several times
+    /// Observe the program: NAME[,OPTION[=VALUE]]…, or FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script, see `wasm-aot monitors`; may be
+    /// given several times
     #[arg(long, value_name = "MONITOR")]
     monitor: Vec<String>,
     /// Where reports go, instead of stderr; %p is the process's number
@@ -84,6 +88,18 @@ impl Format {
             "json" => Ok(Self::Json),
             "csv" => Ok(Self::Csv),
             other => Err(format!("{other}: no format; there are text, json and csv")),
+        }
+    }
+
+    /// Several reports, one behind the other, and behind them what modules have said, by their names.
+    pub(crate) fn write_with(self, reports: &[Report], said: Vec<(String, String)>) -> String {
+        match self {
+            Self::Json => {
+                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
+                let said = said.into_iter().map(|(name, text)| (name, serde_json::Value::from(text)));
+                serde_json::Value::Object(reports.chain(said).collect()).to_string() + "\n"
+            }
+            Self::Text | Self::Csv => self.write(reports) + &said.into_iter().map(|(_, text)| text).collect::<String>(),
         }
     }
 

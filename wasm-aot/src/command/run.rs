@@ -1,16 +1,18 @@
 //! `wasm-aot run`
 
-use super::control::Control;
-use super::modules::{self, World};
+use super::control::{Asked, Control};
+use super::modules::{self, Chosen, World};
 use super::monitors::{Monitoring, Observation};
+use super::spell;
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use wasm_aot::observer::{self, ProbeCalls, Program};
 use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
-use wasm_aot::{Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
+use wasm_aot::{AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
 
 /// Run a program: .wasm, .wat or .aot
 #[derive(Debug, Args)]
@@ -81,15 +83,12 @@ impl Run {
         let interruption = Interruption::new().map_err(Failure::new)?;
         let monitors = WasiCtx::builder().inherit_stdio().build().map_err(Failure::new)?;
         let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors });
-        let observed = match observation.modules() {
-            [] => None,
-            _ => Some(self.observed(&engine, &mut store, &observation)?),
-        };
-        let module = match &observed {
-            Some(observed) => observed.module().clone(),
-            None if observation.hooks() => self.load_observed(&engine, &observation)?,
-            None => self.load(&engine, &self.module)?,
-        };
+        let observed = Arc::new(match observation.modules() {
+            [] if observation.hooks() => observer::Observation::of(&self.load_observed(&engine, &observation)?),
+            [] => observer::Observation::of(&self.load(&engine, &self.module)?),
+            _ => self.observed(&engine, &mut store, &observation)?,
+        });
+        let module = observed.module().clone();
         store.set_limits(Limits {
             stack: self.max_stack,
             memory: self.max_memory.unwrap_or(usize::MAX >> 1),
@@ -111,14 +110,21 @@ impl Run {
             };
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
-        let switches = observed.iter().flat_map(observer::Observation::switches);
-        let switches = switches.map(|(name, switches)| (name.to_owned(), switches.clone())).collect();
-        let _open = (!self.no_control).then(|| Control::open(self.module.clone(), module.clone(), switches));
-        let done = self.execute(&engine, &mut store, &module, observed.as_ref());
-        if let Some(observed) = &observed {
-            store.set_deadline(Some(duration("--monitor-patience", &self.monitor_patience)?));
-            observed.report(&mut store).into_iter().for_each(super::complain);
-        }
+        let patience = duration("--monitor-patience", &self.monitor_patience)?;
+        observation.modules().iter().for_each(|chosen| spell::begin(&observed, chosen));
+        let asked = Asked {
+            program: self.module.clone(),
+            observed: Arc::clone(&observed),
+            errands: store.errands(),
+            engine: engine.clone(),
+            limits: modules::limits(self.max_monitor_memory, self.max_stack),
+            patience,
+        };
+        let _open = (!self.no_control).then(|| Control::open(asked));
+        let done = self.execute(&engine, &mut store, &module, &observed);
+        store.close_errands();
+        store.set_deadline(Some(patience));
+        observed.report(&mut store).into_iter().for_each(super::complain);
         observation.end(&module);
         done
     }
@@ -138,16 +144,16 @@ impl Run {
         .map_err(about(path))?;
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
         store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
-        let chosen = observation.modules().iter().map(|chosen| chosen.instantiate(engine, store, &program, patience));
-        let observers = chosen.collect::<Result<Vec<_>, _>>()?;
+        let instantiate =
+            |chosen: &Chosen| chosen.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, patience);
+        let observers = observation.modules().iter().map(instantiate).collect::<Result<Vec<_>, _>>()?;
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
             HowCalled::Direct => ProbeCalls::Direct,
         };
         let observed = observer::Observation::new(store, observers, &program, calls, Some(observation.watch()));
         let observed = observed.map_err(modules::refused)?;
-        for (name, count) in observed.matches().filter(|(_, count)| *count == 0) {
-            let _ = count;
+        for (name, _) in observed.matches().into_iter().filter(|(_, count)| *count == 0) {
             super::complain(format!("monitor {name}: nothing in {} matches any of its exports", path.display()));
         }
         Ok(observed)
@@ -158,7 +164,7 @@ impl Run {
         engine: &Engine,
         store: &mut Store<World>,
         module: &Module,
-        observed: Option<&observer::Observation>,
+        observed: &observer::Observation,
     ) -> Result<(), Failure> {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
@@ -176,7 +182,7 @@ impl Run {
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
         match done {
             Ok(results) => print(results),
-            Err(error) => match observed.and_then(|observed| observed.blame(&error)) {
+            Err(error) => match observed.blame(&error) {
                 Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
                 None => ended(&self.module, error),
             },

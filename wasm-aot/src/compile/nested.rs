@@ -83,7 +83,8 @@ impl Guest {
         Some((body.end - body.start) as usize)
     }
 
-    fn is_framed(&self, function: u32) -> bool {
+    /// Whether it uses slots of activations.
+    pub(crate) fn is_framed(&self, function: u32) -> bool {
         self.framed.get(function as usize).copied().unwrap_or_default()
     }
 }

@@ -46,9 +46,7 @@ pub(crate) enum Argument {
 /// A call of a monitor's function at a site.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
-    /// Which of the monitors.
-    pub(crate) observer: u16,
-    /// Which of its rules.
+    /// Which of the monitor's rules.
     pub(crate) rule: u16,
     /// The function that is called.
     pub(crate) function: u32,

@@ -1,10 +1,10 @@
 //! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
 
 use super::ObserverError;
-use super::host::Switches;
 use super::name::Asked;
 use super::rule::{Helper, Rule, rules};
-use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, Trap, Val, ValType};
+use super::switches::Switches;
+use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val, ValType};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,9 @@ pub struct Observer {
     exit: Option<Func>,
     /// Whether its instructions of tables are numbered as the existing compiler does.
     pub(crate) is_foreign: bool,
-    /// Whether its probes can be switched while the program runs, and how.
+    /// Whether its probes can be switched while the program runs, and which of them are called.
     pub(super) toggled: bool,
+    pub(super) starts_on: bool,
     pub(super) switches: Switches,
     /// Since when a question may take time.
     asked: Option<Instant>,
@@ -129,6 +130,7 @@ impl Observer {
             exit,
             is_foreign,
             toggled: false,
+            starts_on: true,
             switches: switches.clone(),
             asked: None,
         })
@@ -165,7 +167,7 @@ impl Observer {
     /// Asks one of its functions; texts go through the buffer from `cursor` on.
     pub(crate) fn ask<T: 'static>(
         &mut self,
-        store: &mut crate::Store<T>,
+        store: &mut StoreContextMut<'_, T>,
         helper: &Helper,
         cursor: &mut u32,
         known: &mut dyn FnMut(&Asked, ValType) -> Option<Known>,
@@ -188,14 +190,19 @@ impl Observer {
     }
 
     /// The questions are over: until the next ones, nobody waits for an answer.
-    pub(crate) fn rest<T: 'static>(&mut self, store: &mut crate::Store<T>) {
+    pub(crate) fn rest<T: 'static>(&mut self, store: &mut StoreContextMut<'_, T>) {
         if self.asked.take().is_some() {
             store.set_deadline(None);
         }
     }
 
     /// Puts a text into the buffer, as far as there is room: address and length.
-    fn write<T: 'static>(&self, store: &mut crate::Store<T>, text: &str, cursor: &mut u32) -> Result<[Val; 2], crate::Error> {
+    fn write<T: 'static>(
+        &self,
+        store: &mut StoreContextMut<'_, T>,
+        text: &str,
+        cursor: &mut u32,
+    ) -> Result<[Val; 2], crate::Error> {
         let Some(buffer) = self.buffer else {
             let lacks = "texts are handed over in the exported memory \"whamm_buffer\", from the global \"whamm_buffer:start\" on, and at \
                          most \"whamm_buffer:max\" bytes: one of these is missing";

@@ -1,10 +1,11 @@
 //! What the engine has for modules that look on, beside WASI: what the program is like, taking probes away, and a few tools.
 
 use super::rule::MARKER;
+use super::switches::Switches;
 use crate::module::ModuleInfo;
 use crate::{Caller, Error, FuncType, Linker, Memory, ValType};
+use std::cell::RefCell;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// The program that is looked at, as its monitors see it.
@@ -12,34 +13,6 @@ use std::sync::{Arc, OnceLock};
 pub struct Program {
     pub(crate) bytes: Vec<u8>,
     pub(crate) info: ModuleInfo,
-}
-
-/// Which probes of a monitor are called: one byte for each, by its identity. Machine code looks at them.
-#[derive(Clone, Debug, Default)]
-pub struct Switches(Arc<OnceLock<Arc<[AtomicU8]>>>);
-
-impl Switches {
-    /// Makes room for so many probes, all of which are on.
-    pub(crate) fn make(&self, count: usize) -> Arc<[AtomicU8]> {
-        Arc::clone(self.0.get_or_init(|| (0..count).map(|_| AtomicU8::new(1)).collect()))
-    }
-
-    /// Switches a probe; nothing happens if there is none.
-    pub(crate) fn switch(&self, id: u32, on: bool) {
-        if let Some(switch) = self.0.get().and_then(|all| all.get(id as usize)) {
-            switch.store(u8::from(on), Relaxed);
-        }
-    }
-
-    /// Switches all probes.
-    pub fn switch_all(&self, on: bool) {
-        self.0.get().into_iter().flat_map(|all| all.iter()).for_each(|switch| switch.store(u8::from(on), Relaxed));
-    }
-
-    /// How many probes are on, if they can be switched.
-    pub fn on(&self) -> Option<usize> {
-        self.0.get().map(|all| all.iter().filter(|switch| switch.load(Relaxed) != 0).count())
-    }
 }
 
 impl Program {
@@ -81,9 +54,24 @@ fn slots<T: 'static>(linker: &mut Linker<T>) -> Result<(), Error> {
     Ok(())
 }
 
+thread_local! {
+    /// What monitors print on this thread, while somebody keeps it.
+    static KEPT: RefCell<Option<Vec<u8>>> = const { RefCell::new(None) };
+}
+
+/// Keeps what monitors print through tools of the engine's on this thread, for as long as something is done; gives it with what came of that.
+pub fn printed_during<R>(what: impl FnOnce() -> R) -> (R, Vec<u8>) {
+    let before = KEPT.replace(Some(Vec::new()));
+    let result = what();
+    (result, KEPT.replace(before).unwrap_or_default())
+}
+
 /// Prints to stdout, as far as somebody reads it.
 fn print(bytes: &[u8]) {
-    let _ = std::io::stdout().write_all(bytes);
+    let is_kept = KEPT.with_borrow_mut(|kept| kept.as_mut().map(|kept| kept.extend_from_slice(bytes)).is_some());
+    if !is_kept {
+        let _ = std::io::stdout().write_all(bytes);
+    }
 }
 
 /// The memory that texts of the calling module are in.

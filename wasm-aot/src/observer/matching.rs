@@ -9,7 +9,7 @@ use super::guest::{Known, Number, Observer, is_endless};
 use super::name::{Asked, Event, Mode};
 use super::rule::{Given, Helper, What};
 use super::site::{self, Immediate, Nesting, Site};
-use crate::Store;
+use crate::StoreContextMut;
 use crate::error::CompileError;
 use crate::module::{self, Body, ModuleInfo, Space};
 use crate::runtime::debug_information;
@@ -68,14 +68,13 @@ impl Ordered {
 
 /// Matches a monitor with a program.
 pub(crate) fn bind<T: 'static>(
-    store: &mut Store<T>,
+    mut store: StoreContextMut<'_, T>,
     observer: &mut Observer,
-    number: u16,
     bytes: &[u8],
     bindings: &mut Bindings,
 ) -> Result<(), ObserverError> {
     let module::Reading { info, bodies } =
-        module::read(bytes, store.engine().target().options.features).map_err(ObserverError::program)?;
+        module::read(bytes, store.core().engine.target().options.features).map_err(ObserverError::program)?;
     let ordered = Ordered::of(observer);
     if !ordered.unwind.is_empty() && !info.tags.is_empty() {
         let rule = &observer.rules[usize::from(ordered.unwind[0])];
@@ -84,7 +83,6 @@ pub(crate) fn bind<T: 'static>(
     let mut matcher = Matcher {
         store,
         observer,
-        number,
         ordered,
         info: &info,
         bytes,
@@ -99,7 +97,7 @@ pub(crate) fn bind<T: 'static>(
         allocations = matcher.function(body, allocations)?;
         bindings.insert(function, std::mem::take(&mut matcher.found));
     }
-    observer.rest(store);
+    matcher.observer.rest(&mut matcher.store);
     Ok(())
 }
 
@@ -115,9 +113,8 @@ struct Place<'s, 'a> {
 }
 
 struct Matcher<'m, T: 'static> {
-    store: &'m mut Store<T>,
+    store: StoreContextMut<'m, T>,
     observer: &'m mut Observer,
-    number: u16,
     ordered: Ordered,
     info: &'m ModuleInfo,
     bytes: &'m [u8],
@@ -293,15 +290,7 @@ impl<T: 'static> Matcher<'_, T> {
             *argument = constant(value);
         }
         self.ids += 1;
-        Ok(Some(Binding {
-            observer: self.number,
-            rule: number,
-            function: rule.function,
-            arguments,
-            moment,
-            offset: place.site.offset,
-            id,
-        }))
+        Ok(Some(Binding { rule: number, function: rule.function, arguments, moment, offset: place.site.offset, id }))
     }
 
     fn ask(
@@ -320,7 +309,7 @@ impl<T: 'static> Matcher<'_, T> {
             foreign: self.observer.is_foreign,
             lines: self.lines.as_ref().map(|lines| lines as &dyn Source),
         };
-        let answer = self.observer.ask(self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
+        let answer = self.observer.ask(&mut self.store, helper, cursor, &mut |asked, ty| facts.known(asked, ty));
         answer.map_err(|error| {
             let (monitor, helper) = (self.observer.name.clone(), helper.name.clone());
             let place = Box::new(crate::Place {

@@ -14,13 +14,19 @@ mod name;
 mod observation;
 mod reflection;
 mod rule;
+mod selection;
 mod sequence;
 mod site;
+mod standing;
+mod switches;
 mod tally;
+mod tidying;
 
 pub use guest::Observer;
-pub use host::{Program, Switches, add_to_linker};
-pub use observation::{Observation, ProbeCalls};
+pub use host::{Program, add_to_linker, printed_during};
+pub use observation::{Matched, Observation, ProbeCalls, Switched};
+pub use selection::{Selection, SelectionError};
+pub use switches::Switches;
 pub(crate) use tally::Cell;
 
 use crate::error::{Error, Place, Printable};

@@ -1,19 +1,21 @@
 //! A program that is looked at: matched, compiled with what its monitors want to be called for, and asked in the end what was seen.
 
 use super::binding::{Binding, Bindings, Moment};
-use super::host::Switches;
+use super::rule::MARKER;
+use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
+use super::standing::{self, Standing};
 use super::tally::{self, Addition};
-use super::{Observer, ObserverError, Program, matching};
-use crate::compile::{self, Action, Calls, Draft};
+use super::{Observer, ObserverError, Program, matching, tidying};
+use crate::compile::{self, Action, Calls, Draft, Guest};
 use crate::error::{Error, Printable};
+use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
 use crate::runtime::Guests;
-use crate::{AsContextMut, Module, Store};
+use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,16 +27,36 @@ pub enum ProbeCalls {
     Direct,
 }
 
-/// A program, and the monitors that look at it.
+/// A program, and the monitors that look at it. It may be asked from any thread; what needs the program's store is given it.
 #[derive(Debug)]
 pub struct Observation {
     module: Module,
-    observers: Vec<Observer>,
+    calls: ProbeCalls,
+    monitors: Mutex<Vec<Monitor>>,
     /// Whose functions are called at each instruction: monitor and rule.
-    places: HashMap<u32, Vec<(u16, u16)>>,
-    matches: Vec<usize>,
+    places: Mutex<HashMap<u32, Vec<(u16, u16)>>>,
     /// What is added up before monitors say what they have seen.
     tallies: Mutex<Vec<Tally>>,
+}
+
+/// A monitor at work.
+#[derive(Debug)]
+struct Monitor {
+    observer: Observer,
+    matches: usize,
+    /// What it has in the code, if that can be switched.
+    standing: Option<Arc<Standing>>,
+    /// Whether somebody has detached it.
+    is_gone: bool,
+}
+
+/// A monitor that was compared with a program, ready to be attached to it.
+#[derive(Debug)]
+pub struct Matched {
+    observer: Observer,
+    guest: Arc<Guest>,
+    list: Vec<(u32, Binding)>,
+    number: u16,
 }
 
 impl Observation {
@@ -42,51 +64,40 @@ impl Observation {
     /// has to be instantiated, too. The store's limits of now are those of the monitors. What `watch` needs is compiled in as well.
     pub fn new<T: 'static>(
         store: &mut Store<T>,
-        mut observers: Vec<Observer>,
+        observers: Vec<Observer>,
         program: &Program,
         calls: ProbeCalls,
         watch: Option<&Watch>,
     ) -> Result<Self, ObserverError> {
-        let (mut places, mut matches, mut tallies) = (HashMap::new(), Vec::new(), Vec::new());
         let mut draft = match watch {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
         };
-        let mut guests = Guests::default();
-        guests.calls = match calls {
-            ProbeCalls::Inlined => Calls::Inlined,
-            ProbeCalls::Direct => Calls::Direct,
-        };
-        for (number, observer) in (0u16..).zip(&mut observers) {
-            let mut bindings = Bindings::default();
-            matching::bind(store, observer, number, &program.bytes, &mut bindings)?;
-            matches.push(bindings.len());
-            let mut context = store.as_context_mut();
-            let guest = guests.of(context.core(), &observer.instance, number.into());
-            let guest = guest.expect("an instance of this store");
-            let enabled = observer.is_switched().then(|| observer.switches.make(bindings.len()));
-            let list: Vec<(u32, Binding)> = bindings.take().collect();
-            let sizes = observer.instance.sizes(context.core());
-            if calls == ProbeCalls::Inlined
-                && enabled.is_none()
-                && let Some(found) = Tally::of_all(number.into(), &guest, &list, &sizes)
-            {
+        let (mut places, mut tallies) = (HashMap::new(), Vec::new());
+        let (mut monitors, mut switched) = (Vec::new(), Vec::new());
+        let has_sites = store.engine().has_sites();
+        for (number, observer) in (0u16..).zip(observers) {
+            let matched = Matched::new(store.as_context_mut(), observer, number, calls, &program.bytes)?;
+            matched.places(&mut places);
+            let Matched { observer, guest, list, .. } = matched;
+            let (is_switched, matches) = (observer.is_switched(), list.len());
+            let sizes = observer.instance.sizes(store.as_context_mut().core());
+            if is_switched && has_sites {
+                switched.push((monitors.len(), guest, list));
+            } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
                 tallies.extend(found);
-                continue;
+            } else {
+                for (function, binding) in list {
+                    let (offset, moment) = standing::standing(&binding);
+                    let (guest, word) = (Arc::clone(&guest), observer.switches.word(binding.id).filter(|_| is_switched));
+                    let is_limited = observer.switches.are_limited();
+                    let sequence = Sequence { guest, binding, word, is_limited, fingerprint: standing::fingerprint() };
+                    draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
+                }
             }
-            for (function, binding) in list {
-                places.entry(binding.offset).or_insert_with(Vec::new).push((binding.observer, binding.rule));
-                let (offset, moment) = standing(&binding);
-                let (guest, enabled) = (Arc::clone(&guest), enabled.clone());
-                let sequence = Sequence { guest, binding, enabled, fingerprint: fingerprint() };
-                draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
-            }
+            monitors.push(Monitor { observer, matches, standing: None, is_gone: false });
         }
-        // What monitors may take is what it was until now, whatever the program may.
-        let mut context = store.as_context_mut();
-        let core = context.core();
-        let most = core.limits().memory;
-        core.memories.iter_mut().for_each(|memory| memory.ceiling = memory.ceiling.min(most));
+        bound_memories(&mut store.as_context_mut());
         let engine = match tallies.is_empty() {
             true => store.engine().clone(),
             false => store.engine().counting().map_err(ObserverError::program)?,
@@ -94,7 +105,19 @@ impl Observation {
         let module = Module::with_plan(&engine, &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
         watch.into_iter().for_each(|watch| watch.compiled(&module));
         tallies.sort_by_key(|tally| (tally.function, tally.offset));
-        Ok(Self { module, observers, places, matches, tallies: Mutex::new(tallies) })
+        for (number, guest, list) in switched {
+            let switches = monitors[number].observer.switches.clone();
+            let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches))?;
+            monitors[number].standing = Some(standing);
+        }
+        let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
+        Ok(Self { module, calls, monitors, places: Mutex::new(places), tallies })
+    }
+
+    /// A program that nobody looks at so far.
+    pub fn of(module: &Module) -> Self {
+        let (monitors, places, tallies) = Default::default();
+        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, places, tallies }
     }
 
     /// The program as it is to be instantiated.
@@ -103,20 +126,81 @@ impl Observation {
     }
 
     /// How many probes each monitor has in the program, by its name.
-    pub fn matches(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.observers.iter().map(Observer::name).zip(self.matches.iter().copied())
+    pub fn matches(&self) -> Vec<(String, usize)> {
+        self.monitors.lock().iter().map(|monitor| (monitor.observer.name.clone(), monitor.matches)).collect()
+    }
+
+    /// The names of those that look at it.
+    pub fn names(&self) -> Vec<String> {
+        let monitors = self.monitors.lock();
+        monitors.iter().filter(|monitor| !monitor.is_gone).map(|monitor| monitor.observer.name.clone()).collect()
+    }
+
+    /// Compares a monitor with the program, whose thread it is that has the store. Nothing is changed so far.
+    pub fn compare<T: 'static>(
+        &self,
+        mut store: StoreContextMut<'_, T>,
+        observer: Observer,
+        program: &Program,
+    ) -> Result<Matched, ObserverError> {
+        let number = self.monitors.lock().len() as u16;
+        let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, &program.bytes)?;
+        bound_memories(&mut store);
+        Ok(matched)
+    }
+
+    /// Has a monitor look at the program from now on: at functions with their next call, and at loops with their next turn. Gives how many probes it has.
+    pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
+        if !self.module.can_attach() {
+            let why = "the program was compiled without sites, so that nothing can be attached";
+            return Err(ObserverError::program(Error::Attach(why.into())));
+        }
+        matched.places(&mut self.places.lock());
+        let Matched { observer, guest, list, .. } = matched;
+        let matches = list.len();
+        let standing = begin(&observer, Standing::new(&self.module, &guest, list, observer.switches.clone()))?;
+        self.monitors.lock().push(Monitor { observer, matches, standing: Some(standing), is_gone: false });
+        Ok(matches)
+    }
+
+    /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it has seen stays.
+    pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
+        let found = {
+            let mut monitors = self.monitors.lock();
+            let found = monitors.iter_mut().filter(|monitor| !monitor.is_gone && monitor.standing.is_some());
+            found.rev().find(|monitor| monitor.observer.name == name).map(|monitor| {
+                monitor.is_gone = true;
+                monitor.standing.clone()
+            })
+        };
+        let Some(standing) = found.flatten() else { return Ok(false) };
+        standing.attach(false).map(|()| true).map_err(ObserverError::program)
+    }
+
+    /// What monitors that have not gone have in the code.
+    fn standings(&self) -> Vec<Arc<Standing>> {
+        let monitors = self.monitors.lock();
+        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.standing.clone()).collect()
     }
 
     /// Has every monitor say what it has seen; gives what went wrong.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
-        self.settle(store);
-        self.observers.iter().filter_map(|observer| observer.report(&mut *store).err()).collect()
+        self.report_of(store.as_context_mut(), None)
+    }
+
+    /// Has every monitor that looks on, or the one of that name, say what it has seen so far; gives what went wrong.
+    pub fn report_of<T: 'static>(&self, mut store: StoreContextMut<'_, T>, name: Option<&str>) -> Vec<ObserverError> {
+        self.settle(&mut store);
+        let monitors = self.monitors.lock();
+        let wanted = monitors.iter().filter(|monitor| !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name));
+        wanted.filter_map(|monitor| monitor.observer.report(&mut store).err()).collect()
     }
 
     /// Gives monitors' cells what belongs to them by now: what they only add to is not always added at once. [`report`](Self::report) does it.
-    pub fn settle<T: 'static>(&self, store: &mut Store<T>) {
+    pub fn settle(&self, mut store: impl AsContextMut) {
         let mut tallies = self.tallies.lock();
         let Some(counts) = self.module.counts().filter(|_| !tallies.is_empty()) else { return };
+        let monitors = self.monitors.lock();
         let mut context = store.as_context_mut();
         let core = context.core();
         for function in counts.functions() {
@@ -126,27 +210,36 @@ impl Observation {
                 self.module.inner.info.bodies[(function.index() - self.module.inner.info.imported.functions) as usize].start;
             let mut due = tallies[from..from + len].iter_mut().peekable();
             while let Some(entry) = due.next_if(|tally| tally.offset == 0) {
-                entry.apply(function.calls(), &self.observers, core);
+                entry.apply(function.calls(), &monitors, core);
             }
             if due.peek().is_none() {
                 continue;
             }
             for instruction in function.instructions() {
                 while let Some(tally) = due.next_if(|tally| tally.offset <= base + instruction.offset) {
-                    tally.apply(instruction.count, &self.observers, core);
+                    tally.apply(instruction.count, &monitors, core);
                 }
             }
         }
     }
 
+    /// Whether probes that are compiled in keep something in activations: it would be lost if the program were stopped somewhere.
+    pub fn may_be_stopped(&self) -> bool {
+        self.monitors.lock().iter().all(|monitor| monitor.standing.is_some() || !monitor.observer.keeps_slots())
+    }
+
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at the place, or its own.
     pub fn blame(&self, error: &Error) -> Option<String> {
         let Error::Trap(report) = error else { return None };
+        if report.trap == crate::Trap::Interrupted {
+            return None;
+        }
         let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
-        let at = self.places.get(&frame.offset?)?;
+        let (places, monitors) = (self.places.lock(), self.monitors.lock());
+        let at = places.get(&frame.offset?)?;
         let mut names: Vec<String> = Vec::new();
         for (observer, rule) in at {
-            let observer = &self.observers[usize::from(*observer)];
+            let observer = &monitors[usize::from(*observer)].observer;
             let export = &observer.rules[usize::from(*rule)].export;
             let name = format!("monitor {}: {}", Printable(&observer.name), Printable(export));
             if !names.contains(&name) {
@@ -158,10 +251,127 @@ impl Observation {
         Some(format!("{}, at {place}: {}", names.join(", or "), report.trap))
     }
 
-    /// What switches each monitor's probes, by its name, from whatever thread: those that were made to be switched.
-    pub fn switches(&self) -> impl Iterator<Item = (&str, &Switches)> {
-        self.observers.iter().filter(|observer| observer.is_switched()).map(|observer| (observer.name(), &observer.switches))
+    /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that were meant are on.
+    pub fn switch(&self, which: &Selection, on: bool) -> Result<Switched, SelectionError> {
+        let monitors = self.monitors.lock();
+        let own = || monitors.iter().filter(|monitor| !monitor.is_gone);
+        let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor) else {
+            let known = own().filter(|monitor| monitor.standing.is_some()).map(|monitor| monitor.observer.name.clone());
+            return Err(SelectionError::NoMonitor { monitor: which.monitor.clone(), known: known.collect() });
+        };
+        let Some(standing) = monitor.standing.clone() else {
+            return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
+        };
+        let (info, rules) = (&self.module.inner.info, &monitor.observer.rules);
+        let start = |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
+        let mut meant = 0;
+        standing.each(|probe| {
+            let rule = &rules[usize::from(probe.rule)].export;
+            let at = probe.offset - start(probe.function);
+            if which.means(rule, probe.function, &names(info, probe.function), at) {
+                meant += 1;
+                standing.switches.switch(probe.id, on);
+            }
+        });
+        if meant == 0 {
+            return Err(SelectionError::Nothing { which: which.to_string() });
+        }
+        drop(monitors);
+        standing.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
+        Ok(Switched { meant, on: standing.switches.on(), all: standing.switches.count() })
     }
+
+    /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as it is. Tells whether there are any.
+    pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
+        let standings = self.standings();
+        let attached = standings.iter().try_for_each(|standing| standing.attach(on));
+        attached.map(|()| !standings.is_empty()).map_err(ObserverError::program)
+    }
+
+    /// The names of monitors that can be switched, with how many of their probes are on, and how many there are.
+    pub fn switched(&self) -> Vec<(String, usize, usize)> {
+        let monitors = self.monitors.lock();
+        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
+        let each = |monitor: &Monitor| {
+            let standing = monitor.standing.as_ref()?;
+            let on = if standing.is_wanted() { standing.switches.on() } else { 0 };
+            Some((monitor.observer.name.clone(), on, standing.switches.count()))
+        };
+        own.filter_map(each).collect()
+    }
+}
+
+/// Has a monitor's probes in the code from now on.
+fn begin(observer: &Observer, standing: Standing) -> Result<Arc<Standing>, ObserverError> {
+    let standing = Arc::new(standing);
+    standing.attach(true).map_err(ObserverError::program)?;
+    if observer.changes_by_itself() {
+        tidying::begin(&standing);
+    }
+    Ok(standing)
+}
+
+/// What a function is called: as people read it, and as it is exported.
+fn names(info: &ModuleInfo, function: u32) -> Vec<String> {
+    let exports = info.exports.iter().filter(|export| export.space == Space::Func && export.index == function);
+    std::iter::once(info.label(function)).chain(exports.map(|export| export.name.clone())).collect()
+}
+
+/// What became of probes that were switched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switched {
+    /// How many were meant.
+    pub meant: usize,
+    /// How many of the monitor's are on now.
+    pub on: usize,
+    /// How many it has.
+    pub all: usize,
+}
+
+impl Matched {
+    fn new<T: 'static>(
+        mut store: StoreContextMut<'_, T>,
+        mut observer: Observer,
+        number: u16,
+        calls: ProbeCalls,
+        bytes: &[u8],
+    ) -> Result<Self, ObserverError> {
+        let mut bindings = Bindings::default();
+        matching::bind(store.as_context_mut(), &mut observer, bytes, &mut bindings)?;
+        let mut guests = Guests::default();
+        guests.calls = match calls {
+            ProbeCalls::Inlined => Calls::Inlined,
+            ProbeCalls::Direct => Calls::Direct,
+        };
+        let guest = guests.of(store.core(), &observer.instance, number.into()).expect("an instance of this store");
+        observer.switches.make(bindings.len(), observer.starts_on());
+        Ok(Self { observer, guest, list: bindings.take().collect(), number })
+    }
+
+    /// The monitor's name.
+    pub fn name(&self) -> &str {
+        &self.observer.name
+    }
+
+    fn places(&self, places: &mut HashMap<u32, Vec<(u16, u16)>>) {
+        for (_, binding) in &self.list {
+            places.entry(binding.offset).or_default().push((self.number, binding.rule));
+        }
+    }
+}
+
+/// What monitors may take is what it was when they were made, whatever the program may.
+fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
+    let core = store.core();
+    let most = core.limits().memory;
+    let monitors = core.instances.iter().filter(|instance| instance.looks_on.get());
+    let own: Vec<usize> = monitors.flat_map(|instance| instance.memories.iter().copied()).collect();
+    own.into_iter().for_each(|memory| core.memories[memory].ceiling = core.memories[memory].ceiling.min(most));
+}
+
+/// Calls that need not be made, if they are to be written out and cannot be switched.
+fn tallied(calls: ProbeCalls, is_switched: bool, find: impl FnOnce() -> Option<Vec<Tally>>) -> Option<Vec<Tally>> {
+    if calls == ProbeCalls::Inlined && !is_switched { find() } else { None }
 }
 
 /// A call that is not made, since all it does follows from how often it would be.
@@ -178,7 +388,7 @@ struct Tally {
 
 impl Tally {
     /// All calls of a monitor, if all of them only add to cells that are apart.
-    fn of_all(observer: usize, guest: &compile::Guest, bindings: &[(u32, Binding)], sizes: &[usize]) -> Option<Vec<Self>> {
+    fn of_all(observer: usize, guest: &Guest, bindings: &[(u32, Binding)], sizes: &[usize]) -> Option<Vec<Self>> {
         let each = |(function, binding): &(u32, Binding)| {
             let additions = tally::additions(guest, binding)?;
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
@@ -189,38 +399,52 @@ impl Tally {
         tally::are_apart(&mut cells, sizes).then_some(all)
     }
 
-    fn apply(&mut self, count: u64, observers: &[Observer], core: &crate::runtime::StoreCore) {
+    fn apply(&mut self, count: u64, monitors: &[Monitor], core: &crate::runtime::StoreCore) {
         let more = count.wrapping_sub(std::mem::replace(&mut self.counted, count));
-        let instance = observers[self.observer].instance();
+        let instance = monitors[self.observer].observer.instance();
         for Addition { cell, by } in &self.additions {
             instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
         }
     }
 }
 
-/// A probe's code is equal to itself only: it knows addresses of this process.
-fn fingerprint() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Relaxed)
-}
-
-/// Where a hook stands.
-fn standing(binding: &Binding) -> (u32, compile::Moment) {
-    match binding.moment {
-        Moment::Entry => (0, compile::Moment::Entry),
-        Moment::Before | Moment::Taken | Moment::Landed => (binding.offset, compile::Moment::Before),
-        Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
-    }
-}
-
 impl Observer {
-    fn is_switched(&self) -> bool {
+    fn imports(&self, module: &str, names: &[&str]) -> bool {
         let imports = &self.module.inner.info.imports;
-        self.toggled || imports.iter().any(|import| import.module == "whamm:dyninstr" && import.name == "remove_probe")
+        imports.iter().any(|import| import.module == module && names.contains(&import.name.as_str()))
+    }
+
+    fn is_switched(&self) -> bool {
+        self.toggled || self.switches.are_limited() || !self.starts_on || self.changes_by_itself()
+    }
+
+    /// Whether its probes may be switched without anybody asking for it.
+    fn changes_by_itself(&self) -> bool {
+        self.switches.are_limited() || self.imports("whamm:dyninstr", &["remove_probe", "insert_new_probe"])
+    }
+
+    /// Whether its probes keep something in activations of the program's functions.
+    fn keeps_slots(&self) -> bool {
+        let imports = &self.module.inner.info.imports;
+        imports.iter().any(|import| import.module == MARKER.0 && import.name.starts_with("frame_"))
+    }
+
+    fn starts_on(&self) -> bool {
+        self.starts_on
     }
 
     /// Has its probes switchable while the program runs.
     pub fn set_toggled(&mut self, on: bool) {
         self.toggled = on;
+    }
+
+    /// Has its probes off until somebody switches them on.
+    pub fn set_off(&mut self) {
+        self.starts_on = false;
+    }
+
+    /// Has each of its probes called so often only.
+    pub fn set_calls(&mut self, calls: u32) {
+        self.switches.limit(calls);
     }
 }

@@ -1,11 +1,11 @@
 //! Calls of monitors' functions, as code of the program.
 
 use super::binding::{Argument, Binding, Moment};
+use super::switches::Word;
 use crate::compile::{Emitter, Guest, Inline};
 use crate::error::CompileError;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 
 /// A call of a monitor's function.
 #[derive(Debug)]
@@ -13,7 +13,9 @@ pub(crate) struct Sequence {
     pub(crate) guest: Arc<Guest>,
     pub(crate) binding: Binding,
     /// What tells whether it is to be called, if that may change.
-    pub(crate) enabled: Option<Arc<[AtomicU8]>>,
+    pub(crate) word: Option<Word>,
+    /// Whether it is called only so often as the word says.
+    pub(crate) is_limited: bool,
     pub(crate) fingerprint: u64,
 }
 
@@ -24,18 +26,23 @@ impl Inline for Sequence {
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         let behind = at.builder().create_block();
-        let mut is_conditional = false;
-        if let Some(enabled) = &self.enabled {
-            let address = at.builder().ins().iconst(types::I64, enabled[self.binding.id as usize].as_ptr() as i64);
-            let enabled = at.builder().ins().uload8(types::I32, MemFlagsData::trusted(), address, 0);
-            unless(at, enabled, behind);
+        let (mut is_conditional, mut counted) = (false, None);
+        if let Some(word) = &self.word {
+            let address = at.builder().ins().iconst(types::I64, word.address());
+            let left = at.builder().ins().load(types::I32, MemFlagsData::trusted(), address, 0);
+            unless(at, left, behind);
             is_conditional = true;
+            counted = self.is_limited.then_some((left, address));
         }
         if self.binding.moment == Moment::Taken
             && let Some((taken, _)) = at.operand(0)
         {
             unless(at, taken, behind);
             is_conditional = true;
+        }
+        if let Some((left, address)) = counted {
+            let less = at.builder().ins().iadd_imm_s(left, -1);
+            at.builder().ins().store(MemFlagsData::trusted(), less, address, 0);
         }
         let mut args = Vec::with_capacity(self.binding.arguments.len());
         for argument in &self.binding.arguments {

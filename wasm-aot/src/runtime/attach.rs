@@ -43,6 +43,8 @@ impl Module {
             return Err(Error::Attach("instances have no room for what the monitors keep".into()));
         }
         versions.words += plan.words();
+        versions.plans.push(plan.clone());
+        versions.imported = module.info.imported.functions;
         let part = Part::new(plan, base);
         // An instance that begins meanwhile is found here, or finds the part; or both, and is told of once.
         let mut parts = module.parts.write();
@@ -67,6 +69,21 @@ impl Module {
         self.inner.observe(&mut versions, observed)?;
         versions.also.push(part);
         Ok(())
+    }
+
+    /// Has a plan observed no more that was observed beside the others.
+    pub(crate) fn observe_no_more(&self, part: usize) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let mut observed = versions.observed.clone();
+        observed.parts.retain(|other| *other != part);
+        self.inner.observe(&mut versions, observed)?;
+        versions.also.retain(|other| *other != part);
+        Ok(())
+    }
+
+    /// Whether something can be attached to it.
+    pub(crate) fn can_attach(&self) -> bool {
+        self.inner.has_room_for_counters()
     }
 
     /// Has hooks of a plan left out of functions' code, or put back. What was so before costs a few stores for each function; what was not is compiled.

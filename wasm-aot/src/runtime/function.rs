@@ -125,6 +125,11 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
     // SAFETY: as above.
     let results = unsafe { std::slice::from_raw_parts_mut(values, results) };
     let caught = std::panic::catch_unwind(AssertUnwindSafe(|| (host.body)(store, host.caller, args, results)));
+    if matches!(caught, Ok(Ok(()))) && store.errands().are_waiting() {
+        // SAFETY: (1) the instance that imports the function lives as long as the store.
+        let is_program = host.caller.is_some_and(|caller| !unsafe { caller.as_ref() }.looks_on.get());
+        is_program.then(|| store.run_errands());
+    }
     let failure = match caught {
         Ok(Ok(())) if store.interruption().is_requested() && store.interruption().take() => {
             Failure::Error(Error::Trap(crate::error::TrapReport {

@@ -35,6 +35,7 @@ impl Guests {
         if let Some(known) = self.known.get(&data.base()) {
             return Arc::clone(known);
         }
+        data.looks_on.set(true);
         let info = &data.module.info;
         let base = |memory: &usize| {
             let memory = &core.memories[*memory];

@@ -17,6 +17,7 @@ use crate::module::{ConstOp, Elements as Items, Mode, Space};
 use crate::trap::Trap;
 use crate::types::ExternType;
 use crate::vm::{self, INSTANCE_MAGIC, MemoryAt};
+use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -45,6 +46,8 @@ pub(crate) struct InstanceData {
     /// Segments that are used up.
     pub(crate) dropped_data: Vec<bool>,
     pub(crate) dropped_elements: Vec<bool>,
+    /// Whether it belongs to a monitor: then it is no part of the program.
+    pub(crate) looks_on: Cell<bool>,
 }
 
 impl Instance {
@@ -226,6 +229,7 @@ impl InstanceData {
             tags: Vec::with_capacity(info.tags.len()),
             dropped_data: vec![false; info.data.len()],
             dropped_elements: vec![false; info.elements.len()],
+            looks_on: Cell::new(false),
         }));
         Ok(core.instances.last_mut().expect("pushed just now"))
     }

@@ -22,6 +22,8 @@ pub(crate) struct Interruption {
     /// | 0 → thread | that thread, when its outermost activation begins |
     /// | thread → 0 | that thread, when its outermost activation has ended |
     thread: AtomicI32,
+    /// How often somebody has asked it to stop, who held a handle.
+    asked: AtomicU32,
     deadline: Mutex<Option<Instant>>,
     /// Where the thread was when somebody wanted to know: return addresses, the innermost first, up to a zero; and how often it has said so.
     seen: [AtomicUsize; SEEN],
@@ -43,11 +45,18 @@ impl InterruptHandle {
     /// Has the store's code trap with [`Trap::Interrupted`](crate::Trap::Interrupted): what runs now, or what is called next.
     pub fn interrupt(&self) {
         if let Some(interruption) = self.of.upgrade() {
-            interruption.requested.store(true, SeqCst);
-            interruption.ask();
-            watch(Wait { at: Instant::now() + AGAIN, who: Weak::clone(&self.of), is_deadline: false });
+            interruption.asked.fetch_add(1, SeqCst);
+            interruption.insist();
         }
     }
+}
+
+/// What was to happen to the code that something else has come in between of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interlude {
+    deadline: Option<Instant>,
+    asked: u32,
+    requested: bool,
 }
 
 impl Interruption {
@@ -60,6 +69,30 @@ impl Interruption {
         *self.deadline.lock() = deadline;
         if let Some(at) = deadline {
             watch(Wait { at, who: Arc::downgrade(self), is_deadline: true });
+        }
+    }
+
+    fn insist(self: &Arc<Self>) {
+        self.requested.store(true, SeqCst);
+        self.ask();
+        watch(Wait { at: Instant::now() + AGAIN, who: Arc::downgrade(self), is_deadline: false });
+    }
+
+    /// Something else is executed that may have deadlines of its own.
+    pub(crate) fn begin_interlude(&self) -> Interlude {
+        Interlude { deadline: *self.deadline.lock(), asked: self.asked.load(SeqCst), requested: self.is_requested() }
+    }
+
+    /// That is over: the deadline is again what it was, and what was asked meanwhile holds for the code that goes on.
+    pub(crate) fn end_interlude(self: &Arc<Self>, interlude: Interlude) {
+        let is_asked = interlude.requested || self.asked.load(SeqCst) != interlude.asked;
+        if is_asked != self.is_requested() {
+            // A deadline of the interlude's may have come when it was over.
+            self.take();
+            is_asked.then(|| self.insist());
+        }
+        if *self.deadline.lock() != interlude.deadline {
+            self.set_deadline(interlude.deadline);
         }
     }
 

@@ -77,6 +77,7 @@ impl ModuleInner {
     /// Has functions lead to where they should. What is not there yet is made; single functions' versions so that threads come there in time.
     pub(super) fn follow(&self, versions: &mut Versions, functions: &[usize], when: When) -> Result<(), Error> {
         let whole = versions.whole();
+        self.share(versions, whole, functions);
         let (trimmed, mut lacking) = trims(versions, functions, when);
         let goal = |function: usize| trimmed.get(&function).map_or(whole, |place| Current::Trim(*place));
         let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
@@ -115,7 +116,7 @@ impl ModuleInner {
     }
 
     /// The functions that threads are in, the innermost first, as far as they say so.
-    fn running(&self) -> Vec<usize> {
+    pub(super) fn running(&self) -> Vec<usize> {
         let mut functions = Vec::new();
         for pc in self.counted.stacks().into_iter().flatten() {
             let found = self.code_at(pc).and_then(|code| code.function_at((pc - code.base()) as u32));

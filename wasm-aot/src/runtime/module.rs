@@ -3,6 +3,7 @@
 use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
+use super::errands::StopParts;
 use super::part::Part;
 use super::pieces::Pieces;
 use super::version::Versions;
@@ -53,6 +54,7 @@ pub(crate) struct ModuleInner {
     pub(crate) pieces: Pieces,
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<Part>>,
+    pub(super) stops: StopParts,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
@@ -133,6 +135,7 @@ impl Module {
                 switching: OnceLock::new(),
                 pieces: Pieces::default(),
                 parts: RwLock::default(),
+                stops: StopParts::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),

@@ -74,6 +74,15 @@ impl Sides {
         self.functions.len() - 1
     }
 
+    /// Has the same of a function as others have.
+    pub(super) fn share(&mut self, others: &Self, function: usize) {
+        let Some(Side { start, places, entries }) = others.of(function) else { return };
+        let ranges = &mut self.functions[function];
+        ranges.start = start;
+        extend(&mut self.places, &mut ranges.places, places.iter().copied());
+        extend(&mut self.entries, &mut ranges.entries, entries.iter().copied());
+    }
+
     /// A function, by its place, if the version has something of it.
     pub(super) fn of(&self, function: usize) -> Option<Side<'_>> {
         let Ranges { start, places, entries } = &self.functions[function];

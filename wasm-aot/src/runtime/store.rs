@@ -8,6 +8,7 @@
 use super::activation::Failure;
 use super::code::Code;
 use super::elements::Elements;
+use super::errands::{ErrandHandle, Errands};
 use super::function::HostFunction;
 use super::heap::Heap;
 use super::instance::InstanceData;
@@ -74,6 +75,7 @@ pub(crate) struct StoreCore {
     limits: Limits,
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
+    errands: Arc<Errands>,
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) instances: Vec<Box<InstanceData>>,
     pub(crate) memories: Vec<Linear>,
@@ -105,6 +107,7 @@ impl StoreCore {
             limits: Limits::default(),
             codes: AtomicPtr::new(Box::into_raw(Box::default())),
             interruption: Arc::default(),
+            errands: Arc::default(),
             instances: Vec::new(),
             memories: Vec::new(),
             tables: Vec::new(),
@@ -140,8 +143,16 @@ impl StoreCore {
         &self.limits
     }
 
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
     pub(crate) fn interruption(&self) -> &Arc<Interruption> {
         &self.interruption
+    }
+
+    pub(crate) fn errands(&self) -> &Arc<Errands> {
+        &self.errands
     }
 
     fn codes(&self) -> &Codes {
@@ -217,6 +228,7 @@ impl StoreCore {
 
 impl Drop for StoreCore {
     fn drop(&mut self) {
+        self.close_errands();
         // While all of them live: what they have called may belong to another one.
         self.instances.iter().for_each(|instance| instance.end());
         // SAFETY: (1) made by `Box::into_raw`, and nobody is in the store's code any more.
@@ -276,6 +288,16 @@ impl<T> Store<T> {
         self.parts.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
     }
 
+    /// What has this store's thread do something with it while it executes a program.
+    pub fn errands(&self) -> ErrandHandle<T> {
+        ErrandHandle::new(&self.parts.core.errands)
+    }
+
+    /// Takes no errands any more; whoever waits for one is told so.
+    pub fn close_errands(&mut self) {
+        self.parts.core.close_errands();
+    }
+
     /// What stops code of this store from another thread.
     pub fn interrupt_handle(&self) -> InterruptHandle {
         self.parts.core.interruption.handle()
@@ -332,6 +354,16 @@ impl<'a, T> StoreContextMut<'a, T> {
 
     pub(crate) fn core(&mut self) -> &mut StoreCore {
         self.core
+    }
+
+    /// Has code of this store trap when `time` is over, or never, see [`Store::set_deadline`].
+    pub fn set_deadline(&mut self, time: Option<Duration>) {
+        self.core.interruption.set_deadline(time.and_then(|time| Instant::now().checked_add(time)));
+    }
+
+    /// Sets what instances may take from now on; gives what it was.
+    pub fn set_limits(&mut self, limits: Limits) -> Limits {
+        std::mem::replace(&mut self.core.limits, limits)
     }
 
     /// The embedder's data.

@@ -17,7 +17,7 @@
 use super::module::ModuleInner;
 use super::sides::{self, Side, Sides};
 use super::stubs::Stubs;
-use crate::compile::HookId;
+use crate::compile::{HookId, Plan};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering::Release;
 
@@ -105,8 +105,11 @@ pub(crate) struct Versions {
     /// Plans that somebody else wants observed, whatever monitors come and go: they come last.
     pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,
-    /// How many words of instances are given out to plans.
+    /// How many words of instances are given out to plans, and those plans, by their numbers.
     pub(super) words: u32,
+    pub(super) plans: Vec<Plan>,
+    /// How many functions come before those that are defined.
+    pub(super) imported: u32,
 }
 
 impl Versions {
@@ -191,12 +194,13 @@ impl Versions {
 
     /// What is special in a function at the moment, if anything is.
     pub(super) fn trim(&self, function: usize) -> Option<Trim> {
+        let index = self.imported + function as u32;
         let is_there = |origin| match origin {
             Origin::Own => true,
             Origin::Part(part) => self.observed.parts.contains(&part),
         };
         let left_out: Vec<_> = self.left_out.get(&function)?.iter().copied().filter(|(origin, _)| is_there(*origin)).collect();
-        (!left_out.is_empty()).then(|| Trim { observed: self.observed.clone(), left_out })
+        (!left_out.is_empty()).then(|| Trim { observed: self.observed.in_function(self, index), left_out })
     }
 }
 

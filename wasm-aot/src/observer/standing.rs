@@ -1,0 +1,217 @@
+//! What of a monitor stands in the code of a program that runs, if its probes can be switched.
+//!
+//! Each probe has a word that says whether it is called, see `switches`. What is beyond that is thrift: code need not have probes that are off, and then costs
+//! what it costs where nobody ever was.
+//!
+//! - A monitor that is off altogether is not in the code at all: its plan is not observed.
+//! - Probes that somebody has switched off are left out of their functions, and put back when they are switched on.
+//! - Probes that have gone by themselves are left out of functions in which the program is seen: elsewhere it is not worth it.
+//!
+//! Probes that are on are always in the code: they are put back before anybody hears that they are on.
+
+use super::binding::{Binding, Moment};
+use super::sequence::Sequence;
+use super::switches::Switches;
+use crate::compile::{self, Action, Draft, Guest, HookId};
+use crate::error::Error;
+use crate::runtime::{Module, Origin, When};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A probe in a function.
+#[derive(Debug)]
+pub(super) struct Probe {
+    pub(super) function: u32,
+    pub(super) rule: u16,
+    pub(super) id: u32,
+    /// Where the instruction is in the module.
+    pub(super) offset: u32,
+    moment: compile::Moment,
+    sequence: Arc<Sequence>,
+}
+
+/// What a monitor has in a program.
+#[derive(Debug)]
+pub(super) struct Standing {
+    module: Module,
+    pub(super) switches: Switches,
+    /// By functions, in the order in which they are called.
+    probes: Vec<Probe>,
+    functions: BTreeMap<u32, Range<usize>>,
+    /// Whether its probes keep something in activations, which would be lost in other code.
+    is_framed: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The number of the plan of all probes, whose hooks are numbered as probes are.
+    part: Option<usize>,
+    /// Whether it is to observe, and whether its plan is observed.
+    is_wanted: bool,
+    is_observed: bool,
+    /// Hooks that are left out.
+    left_out: BTreeSet<HookId>,
+    /// Which of a function's hooks were left out together.
+    variants: BTreeMap<u32, BTreeSet<Vec<HookId>>>,
+}
+
+/// Hooks, with their functions.
+type Hooks = Vec<(u32, HookId)>;
+
+/// In so many ways parts of a function's probes are left out: afterwards their words alone say that they are off.
+const VARIANTS: usize = 32;
+
+/// A probe's code is equal to itself only: it knows addresses of this process.
+pub(super) fn fingerprint() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Relaxed)
+}
+
+/// Where a hook stands.
+pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
+    match binding.moment {
+        Moment::Entry => (0, compile::Moment::Entry),
+        Moment::Before | Moment::Taken | Moment::Landed => (binding.offset, compile::Moment::Before),
+        Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
+    }
+}
+
+impl Probe {
+    fn new(guest: &Arc<Guest>, function: u32, binding: Binding, switches: &Switches) -> Self {
+        let (_, moment) = standing(&binding);
+        let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
+        let (word, is_limited) = (switches.word(id), switches.are_limited());
+        let sequence = Sequence { guest: Arc::clone(guest), binding, word, is_limited, fingerprint: fingerprint() };
+        Self { function, rule, id, offset, moment, sequence: Arc::new(sequence) }
+    }
+
+    fn is_on(&self) -> bool {
+        self.sequence.word.as_ref().is_some_and(super::switches::Word::is_on)
+    }
+
+    fn hook(&self, draft: &mut Draft) {
+        let at = if self.moment == compile::Moment::Entry { 0 } else { self.offset };
+        let sequence = compile::Sequence(Arc::<Sequence>::clone(&self.sequence));
+        draft.hook(self.function, at, self.moment, Action::Inline(sequence));
+    }
+}
+
+impl Standing {
+    /// A monitor's probes, whose words are there, by functions. Nothing of it is in the code so far.
+    pub(super) fn new(module: &Module, guest: &Arc<Guest>, list: Vec<(u32, Binding)>, switches: Switches) -> Self {
+        let is_framed = list.iter().any(|(_, binding)| guest.is_framed(binding.function));
+        let probes: Vec<Probe> =
+            list.into_iter().map(|(function, binding)| Probe::new(guest, function, binding, &switches)).collect();
+        let mut functions = BTreeMap::new();
+        for (at, probe) in probes.iter().enumerate() {
+            let range = functions.entry(probe.function).or_insert(at..at);
+            range.end = at + 1;
+        }
+        Self { module: module.clone(), switches, probes, functions, is_framed, state: Mutex::default() }
+    }
+
+    /// Visits each probe.
+    pub(super) fn each(&self, visit: impl FnMut(&Probe)) {
+        self.probes.iter().for_each(visit);
+    }
+
+    /// Whether it observes.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.state.lock().is_wanted
+    }
+
+    /// Has it observe, or rest. Which probes are on stays as it is.
+    pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
+        self.state.lock().is_wanted = on;
+        self.settle()
+    }
+
+    /// Has the code be as probes were switched.
+    pub(super) fn settle(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        let is_due = state.is_wanted && self.switches.on() > 0;
+        if is_due {
+            let part = self.part(&mut state)?;
+            let (out, back) = self.differences(&mut state);
+            self.leave_out(&mut state, part, &back, false)?;
+            self.leave_out(&mut state, part, &out, true)?;
+        }
+        let Some(part) = state.part.filter(|_| state.is_observed != is_due) else { return Ok(()) };
+        match is_due {
+            true => self.module.observe_also(part)?,
+            false => self.module.observe_no_more(part)?,
+        }
+        state.is_observed = is_due;
+        Ok(())
+    }
+
+    /// The number of the plan of all probes.
+    fn part(&self, state: &mut State) -> Result<usize, Error> {
+        if let Some(part) = state.part {
+            return Ok(part);
+        }
+        let mut draft = Draft::default();
+        self.probes.iter().for_each(|probe| probe.hook(&mut draft));
+        let part = self.module.add_part(draft.finish())?;
+        state.part = Some(part);
+        Ok(part)
+    }
+
+    /// The hooks of a function whose probes are off, unless their words should be all that says so.
+    fn off(&self, function: u32) -> Vec<HookId> {
+        let range = self.functions[&function].clone();
+        let off: Vec<HookId> = range.clone().filter(|at| !self.probes[*at].is_on()).map(|at| HookId(at as u32)).collect();
+        let is_all = off.len() == range.len();
+        if self.is_framed && !is_all { Vec::new() } else { off }
+    }
+
+    /// What is to be left out that is there, and what is to be there that is left out.
+    fn differences(&self, state: &mut State) -> (Hooks, Hooks) {
+        let (mut out, mut back) = (Vec::new(), Vec::new());
+        for (function, range) in &self.functions {
+            let off = self.off(*function);
+            let is_out = |at: &usize| state.left_out.contains(&HookId(*at as u32));
+            let missing = range.clone().filter(is_out).map(|at| HookId(at as u32)).filter(|hook| !off.contains(hook));
+            back.extend(missing.map(|hook| (*function, hook)));
+            let variants = state.variants.entry(*function).or_default();
+            if off.is_empty() || !(variants.contains(&off) || variants.len() < VARIANTS) {
+                continue;
+            }
+            out.extend(off.iter().filter(|hook| !state.left_out.contains(hook)).map(|hook| (*function, *hook)));
+            variants.insert(off);
+        }
+        (out, back)
+    }
+
+    fn leave_out(&self, state: &mut State, part: usize, hooks: &[(u32, HookId)], out: bool) -> Result<(), Error> {
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        self.module.leave_out(Origin::Part(part), hooks, out, When::NextTurn)?;
+        for (_, hook) in hooks {
+            if out {
+                state.left_out.insert(*hook)
+            } else {
+                state.left_out.remove(hook)
+            };
+        }
+        Ok(())
+    }
+
+    /// Leaves out what is off in the functions in which the program is seen; tells whether anything was.
+    pub(super) fn tidy(&self) -> Result<bool, Error> {
+        let first = self.module.inner.info.imported.functions;
+        let functions: BTreeSet<u32> = self.module.running().into_iter().map(|function| first + function as u32).collect();
+        let mut state = self.state.lock();
+        let Some(part) = state.part.filter(|_| state.is_observed) else { return Ok(false) };
+        let own = functions.into_iter().filter(|function| self.functions.contains_key(function));
+        let off = own.flat_map(|function| self.off(function).into_iter().map(move |hook| (function, hook)));
+        let hooks: Vec<_> = off.filter(|(_, hook)| !state.left_out.contains(hook)).collect();
+        self.leave_out(&mut state, part, &hooks, true)?;
+        Ok(!hooks.is_empty())
+    }
+}

@@ -1,0 +1,135 @@
+//! Which probes of a monitor are called, and how often still.
+//!
+//! Each probe has a word, which machine code looks at whenever it comes by: that is what holds. Code that is compiled without a probe is only another way
+//! of saying that its word is zero (see `standing`).
+//!
+//! | word | meaning | changed by |
+//! |---|---|---|
+//! | 0 | not called | the probe's function that takes itself away; `ctl`; machine code that has called it often enough |
+//! | n | called n times more | machine code, if the monitor has a number of calls |
+//! | [`ALWAYS`] | called | `ctl`; whoever inserts a probe |
+
+use parking_lot::RwLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// A probe is called for ever.
+pub(super) const ALWAYS: u32 = u32::MAX;
+
+/// A probe's word. Those of one moment lie beside each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Word {
+    row: Arc<[AtomicU32]>,
+    at: usize,
+}
+
+impl Word {
+    /// Where machine code finds it, for as long as it keeps the word.
+    pub(crate) fn address(&self) -> i64 {
+        self.row[self.at].as_ptr() as i64
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.row[self.at].load(Relaxed) != 0
+    }
+}
+
+/// The words of a monitor's probes, by their identities. Copies are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Switches(Arc<Rows>);
+
+#[derive(Debug, Default)]
+struct Rows {
+    rows: RwLock<Vec<Row>>,
+    /// How often a probe is called at most, or 0.
+    calls: AtomicU32,
+}
+
+#[derive(Debug)]
+struct Row {
+    first: u32,
+    words: Arc<[AtomicU32]>,
+}
+
+impl Switches {
+    /// Has each probe called so often from when it is switched on.
+    pub(super) fn limit(&self, calls: u32) {
+        self.0.calls.store(calls, Relaxed);
+    }
+
+    /// Whether probes are called only so often.
+    pub(super) fn are_limited(&self) -> bool {
+        self.0.calls.load(Relaxed) != 0
+    }
+
+    /// Makes room for more probes, which are on or off; gives the identity of the first.
+    pub(super) fn make(&self, count: usize, on: bool) -> u32 {
+        let mut rows = self.0.rows.write();
+        let first = rows.last().map_or(0, |row| row.first + row.words.len() as u32);
+        let value = if on { self.on_value() } else { 0 };
+        rows.push(Row { first, words: (0..count).map(|_| AtomicU32::new(value)).collect() });
+        first
+    }
+
+    fn on_value(&self) -> u32 {
+        match self.0.calls.load(Relaxed) {
+            0 => ALWAYS,
+            calls => calls,
+        }
+    }
+
+    /// The word of a probe.
+    pub(super) fn word(&self, id: u32) -> Option<Word> {
+        let rows = self.0.rows.read();
+        let row = &rows[rows.partition_point(|row| row.first <= id).checked_sub(1)?];
+        let at = (id - row.first) as usize;
+        (at < row.words.len()).then(|| Word { row: Arc::clone(&row.words), at })
+    }
+
+    /// Switches a probe; nothing happens if there is none, or if it is so already.
+    pub(super) fn switch(&self, id: u32, on: bool) {
+        let Some(Word { row, at }) = self.word(id) else { return };
+        if (row[at].load(Relaxed) != 0) != on {
+            row[at].store(if on { self.on_value() } else { 0 }, Relaxed);
+        }
+    }
+
+    /// How many probes are on.
+    pub fn on(&self) -> usize {
+        let rows = self.0.rows.read();
+        rows.iter().flat_map(|row| &*row.words).filter(|word| word.load(Relaxed) != 0).count()
+    }
+
+    /// How many probes there are.
+    pub fn count(&self) -> usize {
+        self.0.rows.read().iter().map(|row| row.words.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn probes_keep_their_words_when_others_come() {
+        let switches = Switches::default();
+        assert_eq!((switches.make(3, true), switches.on()), (0, 3));
+        let second = switches.word(1).expect("there are three");
+        assert_eq!((switches.make(2, false), switches.on(), switches.count()), (3, 3, 5));
+        switches.switch(1, false);
+        switches.switch(4, true);
+        switches.switch(5, true);
+        assert!(!second.is_on() && switches.on() == 3);
+    }
+
+    #[test]
+    fn a_limited_probe_has_its_calls_again_when_it_is_switched_on() {
+        let switches = Switches::default();
+        switches.limit(7);
+        switches.make(1, true);
+        let word = switches.word(0).expect("there is one");
+        word.row[0].store(0, Relaxed);
+        switches.switch(0, true);
+        assert_eq!(word.row[0].load(Relaxed), 7);
+    }
+}
