@@ -95,7 +95,7 @@ impl Engine {
 
     /// Whether something can be switched on while programs run that are compiled by it.
     pub(crate) fn has_sites(&self) -> bool {
-        self.target.options.sites != Sites::None && self.target.options.reservations
+        self.target.options.sites != Sites::NONE && self.target.options.reservations
     }
 
     pub(crate) fn target(&self) -> &Target {

@@ -153,7 +153,7 @@ fn traps_in_the_version_that_counts_are_reported_and_counted() {
 
 #[test]
 fn modules_without_sites_say_so() {
-    let (_, module, _) = setting(Config::new().sites(Sites::None), |_| {});
+    let (_, module, _) = setting(Config::new().sites(Sites::NONE), |_| {});
     let error = module.attach_counts().expect_err("no sites");
     assert!(matches!(&error, Error::Attach(why) if why.contains("without sites")), "{error}");
     let (_, module, _) = setting(Config::new().reservations(false), |_| {});

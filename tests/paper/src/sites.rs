@@ -3,6 +3,7 @@
 //! | row | what is compared |
 //! |---|---|
 //! | `P/functions`, `P/loops` | the processors' time of the program with sites before functions, and with those at loops too |
+//! | `P/calls+branches`, `P/all` | with those and bare sites before calls and branches, and before every instruction |
 //! | `P/hotness/builtin@wasm-aot` | the same with code that counts every instruction exactly: what all monitors that count cost, alone or together |
 //! | `P/size`, `P/compile` | bytes of machine code, and the processors' time of compiling, with sites at functions and loops |
 //! | `geomean/…`, `worst/…` | over the programs |
@@ -17,9 +18,10 @@ use crate::selection::Selection;
 use std::error::Error;
 
 /// What is compared, in turn; the first is the baseline.
-const PEERS: [Peer; 4] = [Peer::NoSites, Peer::FunctionSites, Peer::WasmAot, Peer::Counting];
+const PEERS: [Peer; 6] = [Peer::NoSites, Peer::FunctionSites, Peer::WasmAot, Peer::Counting, Peer::BranchSites, Peer::AllSites];
 /// Rows of running: their names, and whose they are.
-const ROWS: [(&str, usize); 3] = [("functions", 1), ("loops", 2), ("hotness/builtin@wasm-aot", 3)];
+const ROWS: [(&str, usize); 5] =
+    [("functions", 1), ("loops", 2), ("calls+branches", 4), ("all", 5), ("hotness/builtin@wasm-aot", 3)];
 
 /// One program's runs, by peer and round.
 struct Series {

@@ -3,21 +3,28 @@
 //! | row | what it is |
 //! |---|---|
 //! | `toggle/batch100k` | switching the sites of a hundred thousand functions, all of them: nanoseconds for each site and each way |
-//! | `toggle/small` | the same of a module of two functions, of which one runs on another thread |
+//! | `toggle/single` | switching a module of two functions, of which one runs on another thread: for each site and each way |
+//! | `toggle/bare` | switching a counter at a single instruction |
 //! | `attach/first_event` | from asking for counts the first time, in a module of a megabyte that runs, to the first count: milliseconds |
+//! | `attach/all_live` | to the moment from which every function counts |
 //! | `attach/again` | the same when the module was counted before |
+//! | `attach/longest_turn` | the longest that a thousand turns of the running program's loop take meanwhile, and before: on a machine with fewer processors than threads that compile, what the scheduler does is in it |
 //! | `throughput/off`, `throughput/switched` | calls a second of a loop that is left alone, and of one that is switched all the time |
 
 use crate::report::{Report, Row};
 use std::error::Error;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use wasm_aot::{Engine, Linker, Module, Store};
+use wasm_aot::probe::{Place, Probes};
+use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
 
 /// A loop that calls the last of `functions` functions until somebody ends it, and counts its turns in a global that is exported.
 fn program(functions: usize, statements: usize) -> String {
-    let mut text = String::from("(module (global $turns (export \"turns\") (mut i64) (i64.const 0))\n");
+    let mut text = String::from(
+        "(module (import \"host\" \"tick\" (func $tick)) (global $turns (export \"turns\") (mut i64) (i64.const 0))\n",
+    );
     for function in 0..functions {
         let _ = write!(text, "(func $f{function} (param i32) (result i32) (local.get 0)");
         for statement in 0..statements {
@@ -31,6 +38,7 @@ fn program(functions: usize, statements: usize) -> String {
         "(func (export \"run\") (param i64) (local i32) (loop $l
             (local.set 1 (call $f{last} (local.get 1)))
             (global.set $turns (i64.add (global.get $turns) (i64.const 1)))
+            (if (i64.eqz (i64.rem_u (global.get $turns) (i64.const 1000))) (then (call $tick)))
             (br_if $l (i64.lt_u (global.get $turns) (local.get 0))))))"
     );
     text
@@ -40,7 +48,16 @@ fn program(functions: usize, statements: usize) -> String {
 fn running<R>(module: &Module, act: impl FnOnce() -> R) -> Result<(R, f64), Box<dyn Error>> {
     let engine = Engine::default();
     let mut store = Store::new(&engine, ());
-    let instance = Linker::new(&engine).instantiate(&mut store, module)?;
+    let mut linker = Linker::new(&engine);
+    let last = std::sync::Mutex::new(None::<Instant>);
+    let longest = LONGEST.get_or_init(AtomicU64::default);
+    linker.func_wrap("host", "tick", move || {
+        let now = Instant::now();
+        if let Some(before) = last.lock().expect("nobody panics").replace(now) {
+            longest.fetch_max(now.duration_since(before).as_nanos() as u64, Relaxed);
+        }
+    })?;
+    let instance = linker.instantiate(&mut store, module)?;
     let run = instance.get_typed_func::<i64, ()>(&mut store, "run")?;
     let turns = instance.get_global(&mut store, "turns").ok_or("the program has a global")?;
     let stop = store.interrupt_handle();
@@ -78,19 +95,71 @@ fn toggle(module: &Module, times: u32) -> Result<f64, wasm_aot::Error> {
     Ok(each)
 }
 
-/// Milliseconds from asking for counts to the first one.
-fn first_event(module: &Module) -> Result<f64, wasm_aot::Error> {
-    let calls =
-        |module: &Module| module.counts().map_or(0, |counts| counts.functions().map(|function| function.calls()).sum::<u64>());
-    let before = calls(module);
+/// The longest that a thousand turns have taken since somebody has looked, in nanoseconds.
+static LONGEST: OnceLock<AtomicU64> = OnceLock::new();
+
+/// That time, in milliseconds; from now on it is measured anew.
+fn longest() -> f64 {
+    LONGEST.get_or_init(AtomicU64::default).swap(0, Relaxed) as f64 / 1e6
+}
+
+/// What attaching to a program takes, in milliseconds.
+struct Attached {
+    first: f64,
+    live: f64,
+    longest: [f64; 2],
+}
+
+/// Asks for counts, and looks for the first one from another thread.
+fn attach(module: &Module) -> Result<Attached, wasm_aot::Error> {
+    longest();
+    std::thread::sleep(Duration::from_millis(100));
+    let before = longest();
+    let begun = Instant::now();
+    let milliseconds = || begun.elapsed().as_secs_f64() * 1e3;
+    let (first, live) = std::thread::scope(|scope| {
+        let watching = scope.spawn(|| {
+            while !module.has_counted() {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            milliseconds()
+        });
+        let live = module.attach_counts().map(|()| milliseconds());
+        (watching.join().expect("it does not panic"), live)
+    });
+    let attached = Attached { first, live: live?, longest: [before, longest()] };
+    module.detach_counts();
+    Ok(attached)
+}
+
+/// Milliseconds until everything is counted again.
+fn again(module: &Module) -> Result<f64, wasm_aot::Error> {
     let begun = Instant::now();
     module.attach_counts()?;
-    while calls(module) == before {
-        std::hint::spin_loop();
-    }
     let waited = begun.elapsed().as_secs_f64() * 1e3;
     module.detach_counts();
     Ok(waited)
+}
+
+/// Nanoseconds for switching a counter at the first instruction of the module's last function.
+fn bare(module: &Module, times: u32) -> Result<f64, Box<dyn Error>> {
+    let probes = Probes::new(module);
+    let last =
+        module.imports().count() as u32 + module.sites() as u32 - module.loop_sites() as u32 - module.bare_sites() as u32 - 1;
+    let mut offset = 0;
+    let id = loop {
+        match probes.count(Place::before(last, offset)) {
+            Ok(id) => break id,
+            Err(_) if offset < 16 => offset += 1,
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let begun = Instant::now();
+    for _ in 0..times {
+        probes.switch(&[id], false);
+        probes.switch(&[id], true);
+    }
+    Ok(begun.elapsed().as_nanos() as f64 / f64::from(times) / 2.0)
 }
 
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
@@ -103,14 +172,21 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     };
     let small = Module::new(&engine, program(1, 3))?;
     let wide = Module::new(&engine, program(100_000, 1))?;
-    let (mut batch, mut single, mut first, mut again, mut off, mut switched) = (vec![], vec![], vec![], vec![], vec![], vec![]);
+    let everywhere = Engine::new(Config::new().sites(Sites::ALL))?;
+    let dotted = Module::new(&everywhere, program(1, 3))?;
+    let [mut batch, mut single, mut dots, mut first, mut live, mut known, mut off, mut switched] = [const { Vec::new() }; 8];
+    let mut longest = [Vec::new(), Vec::new()];
     for round in 0..rounds {
         batch.push(running(&wide, || toggle(&wide, 20))?.0?);
         single.push(running(&small, || toggle(&small, 100_000))?.0?);
         // A module of its own in each round: nothing of it was compiled to count before.
         let large = Module::new(&engine, program(4000 + round, 40))?;
-        first.push(running(&large, || first_event(&large))?.0?);
-        again.push(running(&large, || first_event(&large))?.0?);
+        let attached = running(&large, || attach(&large))?.0?;
+        first.push(attached.first);
+        live.push(attached.live);
+        longest.iter_mut().zip(attached.longest).for_each(|(all, one)| all.push(one));
+        known.push(running(&large, || again(&large))?.0?);
+        dots.push(running(&dotted, || bare(&dotted, 100_000).map_err(|error| error.to_string()))?.0?);
         off.push(running(&small, || std::thread::sleep(Duration::from_millis(200)))?.1);
         let switching = || {
             let begun = Instant::now();
@@ -122,11 +198,15 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
         eprintln!("toggle-wasm: round {} of {rounds}", round + 1);
     }
     row("toggle/batch100k", batch, "ns");
-    row("toggle/small", single, "ns");
+    row("toggle/single", single, "ns");
+    row("toggle/bare", dots, "ns");
     row("attach/first_event", first, "ms");
-    row("attach/again", again, "ms");
+    row("attach/all_live", live, "ms");
+    row("attach/again", known, "ms");
+    let [before, meanwhile] = longest;
+    row("attach/longest_turn/before", before, "ms");
+    row("attach/longest_turn", meanwhile, "ms");
     row("throughput/off", off, "1/s");
     row("throughput/switched", switched, "1/s");
-    report.notes.push("attach/… includes solving the counts of all functions, which is how the first one is seen.".into());
     Ok(report)
 }

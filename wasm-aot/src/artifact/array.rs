@@ -57,6 +57,8 @@ unsafe impl Plain for crate::compile::Handler {}
 unsafe impl Plain for crate::compile::Span {}
 // SAFETY: as above.
 unsafe impl Plain for crate::compile::Crossing {}
+// SAFETY: as above.
+unsafe impl Plain for crate::compile::Bare {}
 
 /// A row of values.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
 pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 4, cranelift 0.135.8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 5, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,11 +28,12 @@ pub(super) enum Part {
     AddressSteps,
     Handlers,
     Crossings,
+    Bares,
     Module,
 }
 
 impl Part {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Text,
         Self::Info,
         Self::Functions,
@@ -43,6 +44,7 @@ impl Part {
         Self::AddressSteps,
         Self::Handlers,
         Self::Crossings,
+        Self::Bares,
         Self::Module,
     ];
 
@@ -59,6 +61,7 @@ impl Part {
             Self::AddressSteps => ".wasm-aot.addresses.steps",
             Self::Handlers => ".wasm-aot.handlers",
             Self::Crossings => ".wasm-aot.crossings",
+            Self::Bares => ".wasm-aot.bares",
             Self::Module => ".wasm",
         }
     }

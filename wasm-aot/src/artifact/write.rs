@@ -35,6 +35,7 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         Part::AddressSteps => text.addresses.steps.to_vec(),
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
         Part::Crossings => bytes_of(&text.crossings).to_vec(),
+        Part::Bares => bytes_of(&text.bares).to_vec(),
         Part::Module => module.to_vec(),
     };
     let section = |name: &str, contents| Section { name: name.into(), contents, offset: 0, index: SectionIndex(0), id: None };

@@ -161,9 +161,13 @@ impl Control {
 
     fn sites(&self) -> String {
         let module = self.asked.observed.module();
-        let (all, loops) = (module.sites(), module.loop_sites());
+        let (all, loops, bare) = (module.sites(), module.loop_sites(), module.bare_sites());
         let state = if self.live.is_on() { "on" } else { "off" };
-        format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops)
+        let mut text = format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops - bare);
+        if bare > 0 {
+            let _ = writeln!(text, "instructions {bare} sites");
+        }
+        text
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {

@@ -75,9 +75,9 @@ pub(crate) struct Making {
     /// Check every access instead of reserving eight gigabytes of addresses for each memory
     #[arg(long)]
     no_reservations: bool,
-    /// Where probes can be switched on while the program runs
-    #[arg(long, value_name = "WHERE", default_value = "loops")]
-    sites: Where,
+    /// Where probes can be switched on while the program runs; several, separated by commas
+    #[arg(long, value_name = "WHERE", default_value = "loops", value_delimiter = ',')]
+    sites: Vec<Where>,
     /// Which modules are valid
     #[arg(long, value_name = "VERSION", default_value = "latest")]
     spec: Spec,
@@ -105,6 +105,28 @@ enum Where {
     Functions,
     /// Where functions begin, and at loops
     Loops,
+    /// There, and before calls
+    Calls,
+    /// There, and before branches
+    Branches,
+    /// There, and before accesses to memory
+    Memory,
+    /// There, and before every instruction
+    All,
+}
+
+impl Where {
+    fn sites(self) -> Sites {
+        match self {
+            Self::None => Sites::NONE,
+            Self::Functions => Sites::FUNCTIONS,
+            Self::Loops => Sites::LOOPS,
+            Self::Calls => Sites::CALLS,
+            Self::Branches => Sites::BRANCHES,
+            Self::Memory => Sites::MEMORY,
+            Self::All => Sites::ALL,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -130,11 +152,7 @@ impl Making {
         config
             .counts(counts)
             .call_targets(call_targets)
-            .sites(match self.sites {
-                Where::None => Sites::None,
-                Where::Functions => Sites::Functions,
-                Where::Loops => Sites::Loops,
-            })
+            .sites(self.sites.iter().map(|place| place.sites()).fold(Sites::NONE, |all, more| all | more))
             .optimize(match self.opt {
                 Opt::None => Optimize::None,
                 Opt::Speed => Optimize::Speed,

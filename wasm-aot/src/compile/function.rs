@@ -1,5 +1,6 @@
 //! One function: validated, translated and compiled.
 
+use super::bare::{self, Bare};
 use super::control::Frame;
 use super::counting::Counting;
 use super::crossing::{self, Crossing};
@@ -67,6 +68,7 @@ pub(crate) struct Compiled {
     pub(crate) loops: Vec<Loop>,
     /// Where threads can go over into another version.
     pub(crate) crossings: Vec<Crossing>,
+    pub(crate) bares: Vec<Bare>,
 }
 
 /// What all functions of a module are compiled with.
@@ -178,6 +180,7 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let buffer = &context.compiled_code().expect("compiled above").buffer;
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
+    let bares = bare::make(&mut code, buffer);
     let number = |bits| switching::marked(bits).map(|index| first + index);
     let ranges: Vec<_> =
         buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
@@ -203,9 +206,16 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
         is_prologue || entry.number != NOTHING
     };
     let addresses = addresses.filter(belongs).collect();
-    let calls = buffer.relocs().iter().map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
+    // Sites call nobody yet.
+    let relocs = buffer.relocs().iter().filter(|reloc| !is_of_site(&reloc.target, &context.func));
+    let calls = relocs.map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings }))
+    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares }))
+}
+
+fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {
+    let FinalizedRelocTarget::ExternalName(ExternalName::User(name)) = target else { return false };
+    func.params.user_named_funcs()[*name].namespace == bare::NOBODY
 }
 
 fn call_at(at: u32, kind: Reloc, target: &FinalizedRelocTarget, func: &Function) -> Result<CallAt, CompileError> {
@@ -284,6 +294,8 @@ pub(super) struct Translator<'a> {
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
+    /// Whom bare sites call.
+    pub(super) nobody: Option<FuncRef>,
     /// Where the operator that is translated is in the module.
     pub(super) offset: usize,
 }
@@ -332,6 +344,7 @@ impl<'a> Translator<'a> {
             signatures: HashMap::new(),
             functions: HashMap::new(),
             builtins: HashMap::new(),
+            nobody: None,
             offset: 0,
         };
         // Who comes in the middle has a frame already, which this one takes the place of.

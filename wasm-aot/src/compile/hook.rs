@@ -88,15 +88,23 @@ impl<'a> Translator<'a> {
         validator: &mut FuncValidator<ValidatorResources>,
     ) -> Result<(), CompileError> {
         let is_hooked = !self.hooking.at(offset, None).is_empty();
+        let is_bare = self.target.options.sites.stand_before(op);
+        // Where branches land, control comes to the instruction behind the place where it stands.
+        let is_landing = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
+        if is_bare && self.reachable && !is_landing {
+            self.bare_site();
+        }
         if !is_hooked {
             validator.op(offset.into(), op)?;
-            return self.operator(op);
+            self.operator(op)?;
+            if is_bare && self.reachable && is_landing {
+                self.bare_site();
+            }
+            return Ok(());
         }
         self.know_operands(validator);
         validator.op(offset.into(), op)?;
         self.hooking.access = Access::of(op);
-        // Where branches land, control comes to the instruction behind the place where it stands.
-        let is_landing = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
         if self.reachable && !is_landing {
             self.fire(Moment::Before);
             let types = self.hooking.operands.iter().copied();
@@ -105,6 +113,9 @@ impl<'a> Translator<'a> {
         self.operator(op)?;
         if self.reachable {
             self.know_operands(validator);
+            if is_bare && is_landing {
+                self.bare_site();
+            }
             if is_landing {
                 self.fire(Moment::Before);
             }
@@ -116,7 +127,10 @@ impl<'a> Translator<'a> {
     }
 
     /// What stands at a loop that has just begun because code begins in it.
-    pub(super) fn fire_landing(&mut self, validator: &FuncValidator<ValidatorResources>) {
+    pub(super) fn fire_landing(&mut self, op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) {
+        if self.target.options.sites.stand_before(op) {
+            self.bare_site();
+        }
         if self.is_hooked(Moment::Before) || self.is_hooked(Moment::After) {
             self.know_operands(validator);
             self.fire(Moment::Before);
@@ -167,6 +181,9 @@ impl<'a> Translator<'a> {
 
     /// Control comes to the function's own end, where everything goes that branches out of it.
     pub(super) fn fire_end(&mut self) {
+        if self.target.options.sites.stand_before(&Operator::End) {
+            self.bare_site();
+        }
         let types = self.info.function_type(self.index).results();
         self.hooking.operands = types.iter().rev().copied().collect();
         self.hooking.writable = types.len();

@@ -5,6 +5,7 @@
 
 mod access;
 mod atomic;
+mod bare;
 mod call;
 mod control;
 mod counting;
@@ -30,6 +31,7 @@ mod text;
 mod trampoline;
 
 pub(crate) use access::Access;
+pub(crate) use bare::{Bare, CALL, LENGTH};
 pub(crate) use crossing::{Crossing, OFF, ON};
 pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
@@ -84,7 +86,7 @@ fn compile_here(bytes: &[u8], target: &Target, plan: &Plan) -> Result<Compilatio
     too_large(bytes.len(), u32::MAX as usize, "the module")?;
     let module::Reading { info, bodies } = module::read(bytes, target.options.features)?;
     let counting = if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
-    let loops = target.options.sites == Sites::Loops;
+    let loops = target.options.sites.contains(Sites::LOOPS);
     let switching = if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
     let first_word = counting.len() + 2 * counting.calls();
     too_large(first_word as usize + plan.words() as usize, counting::COUNTERS, "what is observed of the module")?;

@@ -55,7 +55,7 @@ impl<'a> Recompilation<'a> {
         let (mut counting, switching) = room::with_threads(|| {
             let counting =
                 if target.options.counts { Counting::of(&bodies, target.options.targets)? } else { Counting::default() };
-            let loops = target.options.sites == Sites::Loops;
+            let loops = target.options.sites.contains(Sites::LOOPS);
             let find = || if loops { Switching::of(&info, &bodies, bytes.len()) } else { Switching::default() };
             let switching = switching.get_or_init(find);
             Ok::<_, CompileError>((counting, switching))

@@ -277,7 +277,7 @@ impl Translator<'_> {
                     return Ok(false);
                 }
                 self.enter_loop(&operator, entered, buffer, operands)?;
-                self.fire_landing(validator);
+                self.fire_landing(&operator, validator);
                 return Ok(true);
             }
             let height = validator.operand_stack_height();

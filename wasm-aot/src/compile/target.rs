@@ -19,25 +19,54 @@ pub enum Optimize {
     SpeedAndSize,
 }
 
-/// Where probes can be switched on while the program runs. The places cost next to nothing while they are off.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Sites {
-    /// Nowhere.
-    None,
-    /// Where functions begin.
-    Functions,
-    /// Where functions begin, and at loops: what is in a loop is reached with its next turn.
-    #[default]
-    Loops,
-}
+/// Where probes can be switched on while the program runs. The places cost next to nothing while they are off. Several are joined by `|`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Sites(u8);
 
 impl Sites {
+    /// Nowhere.
+    pub const NONE: Self = Self(0);
+    /// Where functions begin.
+    pub const FUNCTIONS: Self = Self(1);
+    /// Where functions begin, and at loops: what is in a loop is reached with its next turn. That is what there is unless something else is wanted.
+    pub const LOOPS: Self = Self(Self::FUNCTIONS.0 | Self::LOOP.0);
+    /// There, and before calls: a counter of a place is switched on by one byte.
+    pub const CALLS: Self = Self(Self::LOOPS.0 | Self::CALL.0);
+    /// There, and before branches.
+    pub const BRANCHES: Self = Self(Self::LOOPS.0 | Self::BRANCH.0);
+    /// There, and before accesses to memory.
+    pub const MEMORY: Self = Self(Self::LOOPS.0 | Self::ACCESS.0);
+    /// There, and before every instruction.
+    pub const ALL: Self = Self(Self::LOOPS.0 | Self::EVERYTHING.0);
+
+    const LOOP: Self = Self(2);
+    pub(super) const CALL: Self = Self(4);
+    pub(super) const BRANCH: Self = Self(8);
+    pub(super) const ACCESS: Self = Self(16);
+    pub(super) const EVERYTHING: Self = Self(32);
+
+    /// Whether all places of `other` are among them.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     /// How many bytes there are before a function: an instruction that becomes a jump elsewhere by its first byte.
     pub(crate) fn prefix(self) -> u32 {
-        match self {
-            Self::None => 0,
-            Self::Functions | Self::Loops => 5,
-        }
+        if self == Self::NONE { 0 } else { 5 }
+    }
+}
+
+impl Default for Sites {
+    fn default() -> Self {
+        Self::LOOPS
+    }
+}
+
+impl std::ops::BitOr for Sites {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 }
 

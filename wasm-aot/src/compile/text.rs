@@ -3,6 +3,7 @@
 //! Calls between functions are relative, so that the piece may lie anywhere. Tables are sorted by offset, for binary search in a file that is mapped and
 //! not parsed.
 
+use super::bare::Bare;
 use super::crossing::{Crossing, OFF};
 use super::function::{Callee, Compiled};
 use super::placement;
@@ -51,6 +52,8 @@ pub(crate) struct Text {
     pub(crate) plan: Plan,
     /// Where threads can go over into another version, in the order of their offsets.
     pub(crate) crossings: Vec<Crossing>,
+    /// Bare sites, in the order of their offsets.
+    pub(crate) bares: Vec<Bare>,
 }
 
 impl Text {
@@ -126,6 +129,7 @@ impl Text {
             ..*handler
         }));
         self.crossings.extend(compiled.crossings.iter().map(|crossing| crossing.moved(start)));
+        self.bares.extend(compiled.bares.iter().map(|bare| bare.moved(start)));
         Span { start, end: self.code.len() as u32 }
     }
 

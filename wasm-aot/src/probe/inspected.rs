@@ -1,7 +1,7 @@
 //! A function with a flag at each of its places.
 
 use super::stand::Stand;
-use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, When, body_start};
+use super::{Board, Kind, Place, ProbeError, ProbeId, Standing, When, body_start, switched};
 use crate::compile::{Access, Action, Call, Capture, Draft, Moment, Plan, Sequence};
 use crate::error::Error;
 use crate::module::{self, Reading};
@@ -144,18 +144,24 @@ impl Inspected {
         *list = list.iter().filter(|other| other.id != id).cloned().collect();
     }
 
+    pub(super) fn switch(&self, site: usize, id: ProbeId, on: bool) {
+        let mut list = self.lists[site].write();
+        *list = switched(&list, id, on);
+    }
+
     /// Has the flag say who stands there.
     pub(super) fn refresh(&self, site: usize, is_everywhere: bool) {
         let when = self.sites[site].when;
         let ends = matches!(when, When::Entry | When::Exit | When::Unwind) && self.watched.load(Relaxed);
         let calls = ends || (is_everywhere && when == When::Before);
         let bits = |standing: &Standing| match standing.kind {
-            Kind::Probe(_) => CALLS,
+            Kind::Probe(_) | Kind::Flag(_) => CALLS,
             Kind::Counter => COUNTS,
             Kind::Histogram => MEASURES,
         };
         let list = self.lists[site].read();
-        let flag = list.iter().map(bits).fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
+        let flag =
+            list.iter().filter(|standing| standing.is_on).map(bits).fold(if calls { CALLS } else { 0 }, |all, bit| all | bit);
         self.cells[site].flag.store(flag, Relaxed);
     }
 

@@ -41,12 +41,12 @@ pub use frame::{Frame, FrameId, MemoryAccess};
 
 use crate::compile::{Firing, Receiver};
 use crate::error::Error;
-use crate::runtime::{Module, ModuleInner};
+use crate::runtime::{Bareness, Module, ModuleInner};
 use inspected::Inspected;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// When a probe fires.
@@ -194,7 +194,11 @@ impl std::fmt::Debug for Board {
 
 #[derive(Default)]
 struct State {
+    /// Where each stands; some stand everywhere.
     places: HashMap<ProbeId, Option<Place>>,
+    /// Those that stand at bare sites: where in the module, and whether they are on.
+    bare: HashMap<ProbeId, (u32, bool)>,
+    flags: HashMap<ProbeId, Arc<AtomicBool>>,
 }
 
 /// A probe at its place.
@@ -202,6 +206,7 @@ struct State {
 pub(super) struct Standing {
     id: ProbeId,
     kind: Kind,
+    is_on: bool,
 }
 
 #[derive(Clone)]
@@ -209,6 +214,8 @@ enum Kind {
     Probe(Arc<dyn Probe>),
     /// Machine code counts.
     Counter,
+    /// It is noted that control came by.
+    Flag(Arc<AtomicBool>),
     /// Machine code counts by the magnitude of the topmost operand.
     Histogram,
 }
@@ -237,6 +244,11 @@ impl Probes {
         self.0.insert(place, Kind::Counter)
     }
 
+    /// Inserts a flag, see [`is_flagged`](Self::is_flagged), that is set when control comes by for the first time, and costs nothing from then on.
+    pub fn flag(&self, place: Place) -> Result<ProbeId, ProbeError> {
+        self.0.insert(place, Kind::Flag(Arc::default()))
+    }
+
     /// Inserts a histogram of the topmost operand, see [`histogram`](Self::histogram): machine code adds to it.
     pub fn measure(&self, place: Place) -> Result<ProbeId, ProbeError> {
         self.0.insert(place, Kind::Histogram)
@@ -247,6 +259,11 @@ impl Probes {
         self.0.insert_everywhere(probe)
     }
 
+    /// Switches probes off, or on again, where they stand: the order in which they fire stays.
+    pub fn switch(&self, ids: &[ProbeId], on: bool) {
+        self.0.switch(ids, on);
+    }
+
     /// Removes a probe; tells whether it was there.
     pub fn remove(&self, id: ProbeId) -> bool {
         self.0.remove(id)
@@ -254,7 +271,13 @@ impl Probes {
 
     /// How often control came by since a counter stood at the place.
     pub fn counted(&self, place: Place) -> u64 {
-        self.0.inspected(place.function).and_then(|inspected| Some(inspected.counted(inspected.site(place)?))).unwrap_or(0)
+        let bare = self.0.bare(place).map_or(0, |(module, offset)| module.counted_bare(offset));
+        bare + self.0.inspected(place.function).and_then(|inspected| Some(inspected.counted(inspected.site(place)?))).unwrap_or(0)
+    }
+
+    /// Whether control came by while a flag stood there.
+    pub fn is_flagged(&self, id: ProbeId) -> bool {
+        self.0.is_flagged(id)
     }
 
     /// How often the topmost operand at the place was 0, 1, 2 to 3, 4 to 7, and so on, since a histogram stood there.
@@ -298,13 +321,89 @@ impl Board {
     }
 
     fn insert(&self, place: Place, kind: Kind) -> Result<ProbeId, ProbeError> {
+        if let Some(id) = self.insert_bare(place, &kind)? {
+            return Ok(id);
+        }
         let inspected = self.inspect(place.function)?;
         let site = inspected.find(place)?;
         let id = self.id();
-        self.state.lock().places.insert(id, Some(place));
-        inspected.insert(site, Standing { id, kind });
+        {
+            let mut state = self.state.lock();
+            state.places.insert(id, Some(place));
+            if let Kind::Flag(flag) = &kind {
+                state.flags.insert(id, Arc::clone(flag));
+            }
+        }
+        inspected.insert(site, Standing { id, kind, is_on: true });
         self.refresh(&inspected, site);
         Ok(id)
+    }
+
+    /// The place of an instruction in the module, if there is a bare site before it.
+    fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, u32)> {
+        let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
+        let defined = place.function.checked_sub(module.info.imported.functions)?;
+        let offset = module.info.bodies.get(defined as usize)?.start + place.offset;
+        // What cannot be changed has no sites.
+        module.has_bare(offset).unwrap_or(false).then_some((module, offset))
+    }
+
+    /// Inserts what a bare site can do, if there is one at the place and it does nothing else.
+    fn insert_bare(&self, place: Place, kind: &Kind) -> Result<Option<ProbeId>, ProbeError> {
+        let does = match kind {
+            Kind::Counter => Bareness::Counter,
+            Kind::Flag(_) => Bareness::Flag,
+            Kind::Probe(_) | Kind::Histogram => return Ok(None),
+        };
+        let Some((module, offset)) = self.bare(place) else { return Ok(None) };
+        if !module.stand_bare(offset, does)? {
+            return Ok(None);
+        }
+        let (id, mut state) = (self.id(), self.state.lock());
+        state.places.insert(id, Some(place));
+        state.bare.insert(id, (offset, true));
+        Ok(Some(id))
+    }
+
+    fn switch(&self, ids: &[ProbeId], on: bool) {
+        let (mut bare, mut everywhere) = (Vec::new(), false);
+        let mut state = self.state.lock();
+        for id in ids {
+            if let Some((offset, is_on)) = state.bare.get_mut(id) {
+                if std::mem::replace(is_on, on) != on {
+                    bare.push(*offset);
+                }
+                continue;
+            }
+            match state.places.get(id) {
+                Some(Some(place)) => {
+                    let Some(inspected) = self.inspected(place.function) else { continue };
+                    let Some(site) = inspected.site(*place) else { continue };
+                    inspected.switch(site, *id, on);
+                    self.refresh(&inspected, site);
+                }
+                Some(None) => {
+                    let mut all = self.everywhere.write();
+                    *all = switched(&all, *id, on);
+                    everywhere = true;
+                }
+                None => {}
+            }
+        }
+        if let Some(module) = self.module.upgrade() {
+            module.switch_bare(&bare, on);
+        }
+        if everywhere {
+            self.refresh_all();
+        }
+    }
+
+    fn is_flagged(&self, id: ProbeId) -> bool {
+        let state = self.state.lock();
+        match state.bare.get(&id) {
+            Some((offset, _)) => self.module.upgrade().is_some_and(|module| module.counted_bare(*offset) > 0),
+            None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
+        }
     }
 
     fn insert_everywhere(&self, probe: Arc<dyn Probe>) -> Result<ProbeId, ProbeError> {
@@ -318,14 +417,22 @@ impl Board {
         self.state.lock().places.insert(id, None);
         {
             let mut everywhere = self.everywhere.write();
-            *everywhere = everywhere.iter().cloned().chain([Standing { id, kind: Kind::Probe(probe) }]).collect();
+            *everywhere = everywhere.iter().cloned().chain([Standing { id, kind: Kind::Probe(probe), is_on: true }]).collect();
         }
         self.refresh_all();
         Ok(id)
     }
 
     fn remove(&self, id: ProbeId) -> bool {
-        let Some(place) = self.state.lock().places.remove(&id) else { return false };
+        self.switch(&[id], false);
+        let (bare, place) = {
+            let mut state = self.state.lock();
+            (state.bare.remove(&id), state.places.remove(&id))
+        };
+        let Some(place) = place else { return false };
+        if bare.is_some() {
+            return true;
+        }
         match place {
             None => {
                 {
@@ -345,7 +452,7 @@ impl Board {
     }
 
     fn refresh(&self, inspected: &Inspected, site: usize) {
-        inspected.refresh(site, !self.everywhere.read().is_empty());
+        inspected.refresh(site, self.everywhere.read().iter().any(|standing| standing.is_on));
     }
 
     fn refresh_all(&self) {
@@ -365,8 +472,16 @@ impl Board {
             (Some(_), _) => here.next(),
             (None, _) => everywhere.next(),
         };
-        while let Some(Standing { id, kind }) = next() {
-            let Kind::Probe(probe) = kind else { continue };
+        while let Some(Standing { id, kind, is_on }) = next() {
+            let probe = match kind {
+                Kind::Probe(probe) if *is_on => probe,
+                Kind::Flag(flag) if *is_on => {
+                    flag.store(true, Relaxed);
+                    self.switch(&[*id], false);
+                    continue;
+                }
+                _ => continue,
+            };
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => return Some(format!("probe {}: {why}", probe.name())),
@@ -409,6 +524,13 @@ impl Receiver for Board {
         // The program has ended already: there is nobody to tell a failure.
         let _ = self.fire_all(&inspected, site, &mut frame);
     }
+}
+
+/// The same probes, of which one is on or off from now on.
+fn switched(all: &[Standing], id: ProbeId, on: bool) -> Arc<[Standing]> {
+    all.iter()
+        .map(|standing| Standing { is_on: if standing.id == id { on } else { standing.is_on }, ..standing.clone() })
+        .collect()
 }
 
 /// Where a function's body begins in the module.

@@ -126,14 +126,25 @@ impl Module {
     /// How many places there are where something can be switched on while instances run.
     pub fn sites(&self) -> usize {
         match self.inner.options.sites {
-            compile::Sites::None => 0,
-            compile::Sites::Functions | compile::Sites::Loops => self.inner.info.bodies.len() + self.loop_sites(),
+            compile::Sites::NONE => 0,
+            _ => self.inner.info.bodies.len() + self.loop_sites() + self.bare_sites(),
         }
     }
 
     /// How many of them are at loops.
     pub fn loop_sites(&self) -> usize {
         self.inner.code.tables.crossings.iter().filter(|crossing| crossing.values() == [OFF, ON]).count()
+    }
+
+    /// How many of them are before single instructions.
+    pub fn bare_sites(&self) -> usize {
+        self.inner.code.tables.bares.len()
+    }
+
+    /// Whether anything was counted so far. That is quickly said, from any thread.
+    pub fn has_counted(&self) -> bool {
+        let module = &self.inner;
+        module.counted.sums(&module.layout, module.words()).into_iter().any(|count| count > 0)
     }
 
     /// How often everything was executed by the module's instances while it was counted: always, if the engine's code counts
@@ -156,7 +167,7 @@ impl ModuleInner {
         if versions.stubs.is_some() {
             return Ok(());
         }
-        if self.options.sites == compile::Sites::None {
+        if self.options.sites == compile::Sites::NONE {
             return Err(Error::Attach("the module was compiled without sites, so that nothing can be attached".into()));
         }
         if !self.has_room_for_counters() {

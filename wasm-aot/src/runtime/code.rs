@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{Crossing, Handler, Plan, Span, Text, TrampolineKind};
+use crate::compile::{Bare, Crossing, Handler, Plan, Span, Text, TrampolineKind};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
@@ -27,6 +27,8 @@ pub(crate) struct Tables {
     pub(crate) handlers: Array<Handler>,
     /// Where threads can go over into another version, in the order of their offsets.
     pub(crate) crossings: Array<Crossing>,
+    /// Bare sites, in the order of their offsets.
+    pub(crate) bares: Array<Bare>,
     /// Which defined function each piece of code in `functions` belongs to, if they are not all functions in order.
     pub(crate) owners: Option<Vec<u32>>,
 }
@@ -34,7 +36,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Of code that was compiled just now.
     fn owned(text: Text) -> Self {
-        let Text { functions, trampolines, traps, addresses, handlers, crossings, .. } = text;
+        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, .. } = text;
         Self {
             functions: Array::Owned(functions),
             trampolines,
@@ -42,6 +44,7 @@ impl Tables {
             addresses,
             handlers: Array::Owned(handlers),
             crossings: Array::Owned(crossings),
+            bares: Array::Owned(bares),
             owners: None,
         }
     }

@@ -70,7 +70,7 @@ impl Drop for Context {
 impl ModuleInner {
     /// Whether instances have room for counters. Where addresses are scarce they have not.
     pub(super) fn has_room_for_counters(&self) -> bool {
-        self.options.sites != Sites::None && self.options.reservations
+        self.options.sites != Sites::NONE && self.options.reservations
     }
 
     /// How many counters there may be in versions that are made while the program runs: no more edges are counted than there are functions and bytes of code.

@@ -3,6 +3,7 @@
 mod activation;
 mod attach;
 mod backtrace;
+mod bare;
 mod bridge;
 mod builtin;
 mod code;
@@ -42,6 +43,7 @@ mod value;
 mod version;
 mod wait;
 
+pub(crate) use bare::Bareness;
 pub(crate) use code::{Code, Tables};
 pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
 pub use errands::{ErrandError, ErrandHandle};

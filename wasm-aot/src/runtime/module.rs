@@ -1,5 +1,6 @@
 //! A module, compiled and mapped: what instances are made of.
 
+use super::bare::Bares;
 use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
@@ -49,6 +50,7 @@ pub(crate) struct ModuleInner {
     pub(crate) counting: OnceLock<u32>,
     /// Versions of its code, the pieces that they are made of, and where each loop is entered in the one that is current.
     pub(crate) versions: Mutex<Versions>,
+    pub(super) bares: Bares,
     /// Where its threads can go over from one version to another, as soon as somebody has looked.
     pub(super) switching: OnceLock<compile::Switching>,
     pub(crate) pieces: Pieces,
@@ -132,6 +134,7 @@ impl Module {
                 leave,
                 counting: OnceLock::new(),
                 versions: Mutex::default(),
+                bares: Bares::default(),
                 switching: OnceLock::new(),
                 pieces: Pieces::default(),
                 parts: RwLock::default(),

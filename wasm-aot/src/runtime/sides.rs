@@ -113,7 +113,7 @@ impl Sides {
                 }
                 None => {
                     ranges.start = address;
-                    let site = writable + (span.start - Sites::Functions.prefix()) as usize;
+                    let site = writable + (span.start - Sites::FUNCTIONS.prefix()) as usize;
                     // A jump counts from its end, where the function begins.
                     let distance = stubs.address(part.function).wrapping_sub(address) as u32;
                     // SAFETY: (1) the four bytes before a function are its site's, in writable memory, and aligned as functions are; (2) the

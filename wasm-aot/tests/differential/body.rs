@@ -138,10 +138,11 @@ fn shown(bytes: &[u8]) -> String {
 /// The configurations that are compared.
 pub(crate) fn engines() -> Vec<(String, Engine)> {
     let choices = [
-        (Optimize::None, false, true, Sites::None),
-        (Optimize::Speed, true, true, Sites::None),
-        (Optimize::Speed, true, true, Sites::Loops),
-        (Optimize::Speed, false, false, Sites::Functions),
+        (Optimize::None, false, true, Sites::NONE),
+        (Optimize::Speed, true, true, Sites::NONE),
+        (Optimize::Speed, true, true, Sites::LOOPS),
+        (Optimize::Speed, true, true, Sites::ALL),
+        (Optimize::Speed, false, false, Sites::FUNCTIONS),
     ];
     choices
         .iter()

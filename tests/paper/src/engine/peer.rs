@@ -22,6 +22,10 @@ pub(crate) enum Peer {
     NoSites,
     /// Ours, with such places before functions alone.
     FunctionSites,
+    /// Ours, with such places before calls and branches too.
+    BranchSites,
+    /// Ours, with such places before every instruction.
+    AllSites,
     /// Ours, with code that counts how often everything is executed.
     Counting,
     Wasmtime,
@@ -36,6 +40,8 @@ impl Peer {
             Self::NoSpectre => "no-spectre",
             Self::NoSites => "no-sites",
             Self::FunctionSites => "function-sites",
+            Self::BranchSites => "branch-sites",
+            Self::AllSites => "all-sites",
             Self::Counting => "counting",
             Self::Wasmtime => "wasmtime",
             Self::Node => "node",
@@ -146,12 +152,21 @@ fn run_with(tools: &Tools, peer: Peer, subject: &Subject, mut command: Command) 
 
 fn command(tools: &Tools, peer: Peer, act: &str) -> Command {
     match peer {
-        Peer::WasmAot | Peer::NoSpectre | Peer::NoSites | Peer::FunctionSites | Peer::Counting | Peer::Wasm2c => {
+        Peer::WasmAot
+        | Peer::NoSpectre
+        | Peer::NoSites
+        | Peer::FunctionSites
+        | Peer::BranchSites
+        | Peer::AllSites
+        | Peer::Counting
+        | Peer::Wasm2c => {
             let mut command = Command::new(tools.this());
             let option = match peer {
                 Peer::NoSpectre => &["--no-spectre"][..],
                 Peer::NoSites => &["--sites", "none"],
                 Peer::FunctionSites => &["--sites", "functions"],
+                Peer::BranchSites => &["--sites", "calls,branches"],
+                Peer::AllSites => &["--sites", "all"],
                 Peer::Counting => &["--counts"],
                 _ => &[],
             };

@@ -87,8 +87,10 @@ pub(crate) struct Making {
 impl Making {
     fn engine(&self) -> Result<Engine, wasm_aot::Error> {
         let sites = match self.sites.as_deref() {
-            Some("none") => Sites::None,
-            Some("functions") => Sites::Functions,
+            Some("none") => Sites::NONE,
+            Some("functions") => Sites::FUNCTIONS,
+            Some("calls,branches") => Sites::CALLS | Sites::BRANCHES,
+            Some("all") => Sites::ALL,
             _ => Sites::default(),
         };
         Engine::new(Config::new().spectre(!self.no_spectre).sites(sites).counts(self.counts))

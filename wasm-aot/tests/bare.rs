@@ -1,0 +1,217 @@
+//! Bare sites count what the program counts itself, wherever they stand, in every version of the code, switched on and off while it runs.
+
+#[path = "counts/programs.rs"]
+mod programs;
+
+use programs::{PROGRAMS, call_all, instantiate, spelled_out};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::Relaxed};
+use wasm_aot::probe::{Place, ProbeId, Probes};
+use wasm_aot::{Config, Engine, Linker, Module, Sites, Store, Val};
+
+fn engine(sites: Sites) -> Engine {
+    Engine::new(Config::new().sites(sites)).expect("an engine")
+}
+
+fn exported(module: &Module) -> Vec<String> {
+    let functions = module.exports().filter(|export| matches!(export.ty, wasm_aot::ExternType::Func(_)));
+    functions.map(|export| export.name.to_owned()).collect()
+}
+
+/// Compares counters at all instructions, and flags, with what the program counts itself; tells whether something was executed.
+fn check(bytes: &[u8], is_attached: bool) -> bool {
+    let engine = engine(Sites::ALL);
+    let Ok(module) = Module::new(&engine, bytes) else { return false };
+    let names = exported(&module);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let Some(expected) = spelled_out(bytes, &names) else { return false };
+    if module.bare_sites() == 0 {
+        return false;
+    }
+    let imported = module.imports().filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_))).count() as u32;
+    let (counters, flags) = (Probes::new(&module), Probes::new(&module));
+    let place = |(function, offset): (usize, u32)| Place::before(imported + function as u32, offset);
+    for (at, _) in &expected {
+        counters.count(place(*at)).expect("a site, or a version with flags");
+    }
+    if is_attached {
+        module.attach_counts().expect("memory");
+    }
+    let marks: Vec<ProbeId> = expected.iter().map(|(at, _)| flags.flag(place(*at)).expect("a place")).collect();
+    let (mut store, instance) = instantiate(&engine, &module);
+    if let Some(instance) = instance {
+        call_all(&mut store, instance, &names);
+    }
+    for ((at, count), mark) in expected.iter().zip(marks) {
+        assert_eq!(counters.counted(place(*at)), *count, "function {} +{}", at.0, at.1);
+        assert_eq!(flags.is_flagged(mark), *count > 0, "function {} +{}", at.0, at.1);
+    }
+    expected.iter().any(|(_, count)| *count > 0)
+}
+
+#[test]
+fn sites_before_every_instruction_count_what_a_program_executes() {
+    for (what, text) in PROGRAMS {
+        let bytes = wat::parse_str(text).unwrap_or_else(|error| panic!("{what}: {error}"));
+        for is_attached in [false, true] {
+            assert!(check(&bytes, is_attached), "{what}: nothing was executed");
+        }
+    }
+}
+
+#[test]
+fn sites_of_arbitrary_programs_count_what_they_execute() {
+    let compared = Cell::new(0);
+    let property = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
+        if let Some(bytes) = programs::arbitrary(u)? {
+            compared.set(compared.get() + u32::from(check(&bytes, false)));
+        }
+        Ok(())
+    };
+    arbtest::arbtest(property).size_min(1 << 9).size_max(1 << 12).budget_ms(2_000).run();
+    assert!(compared.get() > 0, "no program was compared");
+}
+
+/// One call, two branches, two accesses in a loop that ends when the host says so.
+const LOOP: &str = r#"(module (import "host" "more" (func $more (result i32))) (memory 1)
+    (func (export "f") (result i32) (local $n i32)
+        (loop $l
+            (if (i32.and (local.get $n) (i32.const 1)) (then (i32.store (i32.const 0) (i32.load (i32.const 4)))))
+            (local.set $n (i32.add (local.get $n) (i32.const 1)))
+            (br_if $l (call $more)))
+        (local.get $n)))"#;
+
+#[test]
+fn every_policy_leaves_the_sites_that_it_names() {
+    let expected = [
+        (Sites::NONE, [0, 0, 0]),
+        (Sites::FUNCTIONS, [1, 0, 0]),
+        (Sites::LOOPS, [2, 1, 0]),
+        (Sites::CALLS, [3, 1, 1]),
+        (Sites::BRANCHES, [4, 1, 2]),
+        (Sites::MEMORY, [4, 1, 2]),
+        (Sites::CALLS | Sites::MEMORY, [5, 1, 3]),
+        (Sites::ALL, [21, 1, 19]),
+    ];
+    for (sites, counts) in expected {
+        let module = Module::new(&engine(sites), LOOP).expect("a module");
+        assert_eq!([module.sites(), module.loop_sites(), module.bare_sites()], counts, "{sites:?}");
+    }
+}
+
+/// Runs that program for so many turns; `turn` is called with each. Gives how many there were.
+fn run(module: &Module, engine: &Engine, turns: i32, turn: impl Fn(i32) + Send + Sync + 'static) -> i32 {
+    let mut linker = Linker::new(engine);
+    let count = AtomicI32::new(0);
+    let more = move || {
+        let now = count.fetch_add(1, Relaxed) + 1;
+        turn(now);
+        i32::from(now < turns)
+    };
+    linker.func_wrap("host", "more", more).expect("the only one");
+    let mut store = Store::new(engine, ());
+    let instance = linker.instantiate(&mut store, module).expect("an instance");
+    let results = instance.get_func(&mut store, "f").expect("exported").call(&mut store, &[]).expect("no trap");
+    match results[..] {
+        [Val::I32(turns)] => turns,
+        _ => panic!("{results:?}"),
+    }
+}
+
+/// Where the call is, and the branch behind it.
+fn call_and_branch() -> [Place; 2] {
+    let bytes = wat::parse_str(LOOP).expect("text");
+    let body = bytes.windows(4).position(|code| code == [0x10, 0x00, 0x0D, 0x00]).expect("the call and the branch");
+    let start = bytes.windows(3).position(|code| code == [0x01, 0x01, 0x7F]).expect("the body begins with its local");
+    let offset = (body - start) as u32;
+    [Place::before(1, offset), Place::before(1, offset + 2)]
+}
+
+#[test]
+fn what_is_switched_off_and_on_counts_in_between_at_once_in_whatever_version() {
+    let engine = engine(Sites::CALLS | Sites::BRANCHES);
+    let module = Module::new(&engine, LOOP).expect("a module");
+    let probes = Probes::new(&module);
+    let [call, branch] = call_and_branch();
+    let ids = [probes.count(call).expect("a site"), probes.count(branch).expect("a site")];
+    let (own, observed) = (probes.clone(), module.clone());
+    let turns = run(&module, &engine, 1_000, move |turn| match turn {
+        100 => own.switch(&ids, false),
+        200 => own.switch(&ids[..1], true),
+        300 => observed.attach_counts().expect("memory"),
+        400 => own.switch(&ids[1..], true),
+        500 => observed.detach_counts(),
+        600 => assert!(own.remove(ids[0]) && !own.remove(ids[0])),
+        _ => {}
+    });
+    assert_eq!(turns, 1_000);
+    // The call has begun when it is switched, the branch behind it has not.
+    assert_eq!(probes.counted(call), 100 + 400);
+    assert_eq!(probes.counted(branch), 99 + 601);
+}
+
+#[test]
+fn probes_of_several_owners_share_a_site_and_a_flag_is_set_once() {
+    let engine = engine(Sites::CALLS);
+    let module = Module::new(&engine, LOOP).expect("a module");
+    let (one, other) = (Probes::new(&module), Probes::new(&module));
+    let [call, _] = call_and_branch();
+    let first = one.count(call).expect("a site");
+    let second = other.count(call).expect("a site");
+    // A site that counts does nothing else: the flag stands in a version of the function.
+    let flag = other.flag(call).expect("a place");
+    assert_eq!(run(&module, &engine, 10, |_| {}), 10);
+    assert!(one.remove(first));
+    assert_eq!(run(&module, &engine, 10, |_| {}), 10);
+    assert!(other.remove(second));
+    assert_eq!(run(&module, &engine, 10, |_| {}), 10);
+    assert_eq!((one.counted(call), other.is_flagged(flag)), (20, true));
+    // What was flagged is flagged again by a flag that stands anew.
+    let again = one.flag(call).expect("a site");
+    assert!(!one.is_flagged(again));
+    run(&module, &engine, 1, |_| {});
+    assert!(one.is_flagged(again));
+}
+
+#[test]
+fn sites_that_are_switched_all_the_time_change_nothing_and_tear_nothing() {
+    let engine = engine(Sites::ALL);
+    let module = Module::new(&engine, LOOP).expect("a module");
+    let probes = Probes::new(&module);
+    let [call, branch] = call_and_branch();
+    let ids = [call, branch].map(|place| probes.count(place).expect("a site"));
+    let always = Probes::new(&module);
+    let load = Place::before(1, 14);
+    let over = Arc::new(AtomicBool::new(false));
+    let storm = std::thread::spawn({
+        let (over, probes, module) = (Arc::clone(&over), probes.clone(), module.clone());
+        move || {
+            let mut switches = 0_u64;
+            while !over.load(Relaxed) {
+                probes.switch(&ids, switches % 2 == 1);
+                if switches.is_multiple_of(512) {
+                    module.attach_counts().expect("memory");
+                    module.detach_counts();
+                }
+                let flag = switches.is_multiple_of(64).then(|| probes.flag(load));
+                if let Some(Ok(flag)) = flag {
+                    probes.remove(flag);
+                }
+                switches += 1;
+            }
+            switches
+        }
+    });
+    let counted = always.count(branch).expect("a site");
+    let begun = std::time::Instant::now();
+    let mut turns = 0;
+    while begun.elapsed().as_millis() < 500 {
+        turns += u64::from(run(&module, &engine, 10_000, |_| {}).cast_unsigned());
+    }
+    over.store(true, Relaxed);
+    assert!(storm.join().expect("no panic") > 100);
+    // The other owner wants it counted all the time.
+    assert_eq!(always.counted(branch), turns);
+    assert!(always.remove(counted));
+}
