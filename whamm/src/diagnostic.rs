@@ -92,6 +92,30 @@ impl Diagnostics {
         all
     }
 
+    /// Everything, or what is wrong with any of it.
+    pub fn all<T>(results: impl IntoIterator<Item = Result<T, Self>>) -> Result<Vec<T>, Self> {
+        let (mut list, mut said) = (Vec::new(), Self::default());
+        for result in results {
+            match result {
+                Ok(one) => list.push(one),
+                Err(why) => said.append(why),
+            }
+        }
+        if said.is_empty() { Ok(list) } else { Err(said) }
+    }
+
+    /// Both, or what is wrong with either.
+    pub fn both<A, B>(a: Result<A, Self>, b: Result<B, Self>) -> Result<(A, B), Self> {
+        match (a, b) {
+            (Ok(a), Ok(b)) => Ok((a, b)),
+            (Err(mut said), Err(more)) => {
+                said.append(more);
+                Err(said)
+            }
+            (Err(said), _) | (_, Err(said)) => Err(said),
+        }
+    }
+
     /// Says something.
     pub fn push(&mut self, kind: Kind, span: Option<Span>, message: impl Into<String>) {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: None });
@@ -110,6 +134,16 @@ impl Diagnostics {
     /// Whether anything was said at all.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
+    }
+
+    /// How often something was said.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Takes back what was said since there were so many.
+    pub(crate) fn split_off(&mut self, len: usize) -> Self {
+        Self { list: self.list.split_off(len), sources: Vec::new() }
     }
 
     /// Everything that was said, each thing once, in the order of scripts and places.

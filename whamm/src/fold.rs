@@ -1,8 +1,8 @@
 //! Constant folding: what is known is computed while compiling.
 //!
 //! The same rules hold here as in the code that is emitted: whole numbers wrap in the width of their type, shifts count modulo the width,
-//! and a side of `&&` or `||` that is not needed is not computed. A computation that has no value is an error where control is sure to reach
-//! it, and is otherwise left for the time when it is reached.
+//! and a side of `&&` or `||` that is not needed is not computed. A computation that has no value is left for the
+//! time when it is reached; the checker says so of constants.
 
 use crate::events::Bound;
 use crate::hir::{Builtin, Expr, ExprKind};

@@ -322,6 +322,17 @@ impl Expr {
         }
     }
 
+    /// Whether two computations give the same, wherever they are written.
+    pub fn same(&self, other: &Self) -> bool {
+        let kinds = match (&self.kind, &other.kind) {
+            (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && a.same(b),
+            (ExprKind::Cast(a), ExprKind::Cast(b)) => a.same(b),
+            (ExprKind::Binary(op, a, c), ExprKind::Binary(of, b, d)) => op == of && a.same(b) && c.same(d),
+            (a, b) => a == b,
+        };
+        kinds && self.ty == other.ty
+    }
+
     /// The expressions directly inside.
     pub fn children(&self) -> Vec<&Self> {
         match &self.kind {

@@ -26,6 +26,7 @@ pub mod fold;
 pub mod hir;
 pub mod library;
 pub mod monitor;
+pub mod range;
 pub mod rewrite;
 pub mod rule;
 pub mod source;
@@ -50,9 +51,22 @@ pub struct Output {
 }
 
 fn front(scripts: &[Source], libraries: &[LibraryFile]) -> Result<(hir::Program, Vec<Library>, Diagnostics), Diagnostics> {
-    let libraries = libraries.iter().map(Library::read).collect::<Result<Vec<_>, _>>()?;
     let mut said = Diagnostics::new(scripts);
-    let program = check::check(scripts, &libraries, &mut said);
+    let (mut read, mut unread) = (Vec::new(), Vec::new());
+    for file in libraries {
+        match Library::read(file) {
+            Ok(library) if read.iter().any(|other: &Library| other.name == library.name) => {
+                said.push(Kind::GeneralError, None, format!("the library `{}` is given twice: give it once", library.name));
+            }
+            Ok(library) => read.push(library),
+            Err(why) => {
+                said.append(why);
+                unread.push(file.name.as_str());
+            }
+        }
+    }
+    let libraries = read;
+    let program = check::check(scripts, &libraries, &unread, &mut said);
     if said.has_errors() { Err(said) } else { Ok((program, libraries, said)) }
 }
 
@@ -69,9 +83,8 @@ pub fn instrument(
     options: &Options,
 ) -> Result<Output, Diagnostics> {
     let (checked, libraries, mut said) = front(scripts, libraries)?;
-    let bytes = wat::parse_bytes(program).map_err(|e| {
-        Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {}", library::first_line(&e)))
-    })?;
+    let bytes = library::module(program)
+        .map_err(|why| Diagnostics::general(Kind::InvalidModule, format!("the program is not a module: {why}")))?;
     let module = rewrite::rewrite(&checked, &libraries, &bytes, options, &mut said)?;
     Ok(Output { module, diagnostics: said })
 }

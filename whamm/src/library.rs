@@ -46,13 +46,25 @@ pub struct Library {
     bytes: Vec<u8>,
 }
 
+/// A module in binary, given in binary or text; or why it is none.
+pub(crate) fn module(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
+    const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+    if bytes.starts_with(COMPONENT) {
+        return Err("it is a component; take the module that is in it".into());
+    }
+    if !bytes.starts_with(b"\0asm") && std::str::from_utf8(bytes).is_err() {
+        return Err("it is neither in binary, which begins with \\0asm, nor text".into());
+    }
+    wat::parse_bytes(bytes).map_err(|e| first_line(&e))
+}
+
 impl Library {
     /// Reads the exports of a library.
     pub fn read(file: &LibraryFile) -> Result<Self, Diagnostics> {
         let fail = |e: String| {
             Diagnostics::general(Kind::GeneralError, format!("the library `{}` is not a Wasm module: {e}", file.name))
         };
-        let bytes = wat::parse_bytes(&file.bytes).map_err(|e| fail(first_line(&e)))?.into_owned();
+        let bytes = module(&file.bytes).map_err(fail)?.into_owned();
         let mut validator = wasmparser::Validator::new_with_features(wasmparser::WasmFeatures::all());
         validator.validate_all(&bytes).map_err(|e| fail(first_line(&e)))?;
         let mut library = Self {

@@ -79,6 +79,10 @@ fn a_failure_is_one_line_and_an_exit_code() {
     let place = Place::new("failures");
     let (good, bad) = (place.file("good.mm", "wasm:begin { println(1); }"), place.file("bad.mm", "wasm:opcode:cal:before { }"));
     let program = repository("tests/apps/fac.wat");
+    let (component, cut) = (place.file("component.wasm", "\0asm\x0d\0\x01\0"), place.file("cut.wasm", "\0asm\x01\0\0\0\x01\x7f"));
+    let (library, noise, folder) = (place.file("lib.wat", "(module)"), place.path("noise"), place.path(""));
+    std::fs::write(&noise, [0xff, 0xfe]).expect("a file can be written");
+    let (twice, unread) = (format!("lib={library},lib={library}"), format!("noise={noise}"));
     for (args, message) in [
         (vec!["check", "nowhere.mm"], "nowhere.mm cannot be read"),
         (vec!["check", &bad], "near are call"),
@@ -86,12 +90,46 @@ fn a_failure_is_one_line_and_an_exit_code() {
         (vec!["instr", "-s", &good, "-a", &program, "-o", "/nowhere/out.wasm"], "/nowhere/out.wasm cannot be written"),
         (vec!["instr", "-s", &good, "-a", &program, "-u", "cache"], "`cache` is no library"),
         (vec!["instr", "-s", &good, "-a", &program, "-l", "imported", "--report-to", "x"], "leave out `--report-to`"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "=x.wasm"], "`=x.wasm` is no library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", "cache="], "`cache=` is no library"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", &twice], "`lib` is given twice"),
+        (vec!["instr", "-s", &good, "-a", &program, "-u", &unread], "neither in binary, which begins with \\0asm, nor text"),
+        (vec!["instr", "-s", &good, "-a", &component], "it is a component"),
+        (vec!["instr", "-s", &good, "-a", &cut], "the program is not a valid module"),
+        (vec!["instr", "-s", &good, "-a", &folder], "cannot be read"),
+        (vec!["check", &noise], "is not text in UTF-8"),
         (vec!["info", "-r", "wasm:opcode:nothing"], "nothing"),
     ] {
         let output = whamm(&args);
         assert_eq!(output.status.code(), Some(1), "{args:?}");
         assert!(said(&output).contains(message), "{args:?}: {}", said(&output));
         assert!(!said(&output).contains("panicked"));
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_in_one_run() {
+    let place = Place::new("everything");
+    let bad = place.file("bad.mm", "use lost; wasm:opcode:cal:before { lost.f(); nowhere++; }");
+    let noise = place.file("noise.wasm", "\0asm no module");
+    let lost = format!("lost={noise}");
+    for (args, messages) in [
+        (
+            vec!["check", "first.mm", &bad, "second.mm"],
+            vec!["first.mm cannot", "`lost` was not given", "near are call", "`nowhere`", "second.mm cannot"],
+        ),
+        (vec!["check", &bad, "-u", &lost], vec!["`lost` is not a Wasm module", "near are call", "`nowhere`"]),
+        (
+            vec!["instr", "-w", "-s", "first.mm", "-s", "second.mm", "-u", "a=third.wasm,b"],
+            vec!["first.mm cannot", "second.mm cannot", "third.wasm cannot", "`b` is no library"],
+        ),
+        (vec!["fmt", "--check", "first.mm", &bad, "second.mm"], vec!["first.mm cannot", "second.mm cannot"]),
+    ] {
+        let output = whamm(&args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}");
+        for message in messages {
+            assert!(said(&output).contains(message), "{message}: {}", said(&output));
+        }
     }
 }
 

@@ -65,7 +65,9 @@ fn right_scripts_are_accepted_without_a_word() {
 fn wrong_scripts_are_told_what_is_wrong() {
     let mut differing = Vec::new();
     for path in scripts("fail") {
-        let said = whamm::check_scripts(&[read(&path)], &[]);
+        let source = read(&path);
+        let libraries: Vec<_> = notes(&source.text, "library").into_iter().map(library).collect();
+        let said = whamm::check_scripts(&[source], &libraries);
         assert!(!said.is_empty(), "{} is accepted", path.display());
         compare(&path.with_extension("txt"), &said.to_string(), &mut differing);
     }

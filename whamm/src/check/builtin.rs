@@ -1,6 +1,6 @@
 //! Calls: functions of the script, of the language, of libraries, and of values.
 
-use super::scope::{Context, Meaning};
+use super::scope::{Context, Meaning, is_of_events};
 use super::{CORE, Checker, DYNINSTR};
 use crate::diagnostic::Kind;
 use crate::hir::{Builtin, Expr, ExprKind, LibraryCall};
@@ -52,6 +52,7 @@ impl Checker<'_> {
     fn arguments(&mut self, name: &str, args: &[ast::Expr], types: &[Ty], span: Span) -> Option<Vec<Expr>> {
         if args.len() != types.len() {
             self.error(span, format!("`{name}` takes {} arguments, not {}", types.len(), args.len()));
+            self.look_over(args);
             return None;
         }
         let checked: Vec<_> = args.iter().zip(types).map(|(a, t)| self.expr_of(a, t)).collect();
@@ -71,6 +72,7 @@ impl Checker<'_> {
                     format!("`{}` cannot be called before the program starts", name.text),
                     "functions are called from probes and functions",
                 );
+                self.look_over(args);
                 return None;
             }
             let args = self.arguments(&name.text, args, &types, span)?;
@@ -90,10 +92,12 @@ impl Checker<'_> {
         {
             return self.builtin((Builtin::Event(function), types, Ty::unit()), &name.text, args, span);
         }
-        if self.broken.contains(&name.text) {
+        self.look_over(args);
+        let known = is_builtin(&name.text);
+        // Which functions of events there are depends on the head, and that is wrong.
+        if self.broken.contains(&name.text) || known && matches!(self.context, Context::Stray(_)) {
             return None;
         }
-        let known = is_builtin(&name.text);
         let help = if known {
             "`drop_args` and `alt_call_by_...` exist in the alt modes, `dup_at` at memory.init, memory.copy and memory.fill"
                 .into()
@@ -170,16 +174,20 @@ impl Checker<'_> {
         };
         if pieces.len() != values.len() + 1 {
             self.error(span, format!("the format wants {} values, and there are {}", pieces.len() - 1, values.len()));
+            self.look_over(values);
             return None;
         }
         let mut list = Vec::new();
         for (value, piece) in values.iter().zip(&pieces) {
-            let value = self.expr(value, None)?;
+            let Some(value) = self.expr(value, None) else { continue };
             if !value.ty.is_storable() || (piece.1 && !value.ty.is_int()) {
                 self.error(value.span, format!("{} cannot be printed so", value.ty));
-                return None;
+                continue;
             }
             list.push(value);
+        }
+        if list.len() < values.len() {
+            return None;
         }
         let last = pieces.len() - 1;
         let pieces =
@@ -200,8 +208,12 @@ impl Checker<'_> {
                 Some(Meaning::Library(CORE)) => return self.core_call(name, args, span),
                 Some(Meaning::Library(DYNINSTR)) => return self.removal(name, args, span),
                 Some(Meaning::Library(number)) => return self.library_call(number, name, args, when, span),
-                None if self.broken.contains(library) => return None,
+                None if self.broken.contains(library) || self.context.is_unclear() && is_of_events(library) => {
+                    self.look_over(args);
+                    return None;
+                }
                 None => {
+                    self.look_over(args);
                     let help = format!("a library is made known with `use {library};`");
                     self.error_help(receiver.span, format!("there is no library or variable `{library}` here"), help);
                     return None;
@@ -209,7 +221,10 @@ impl Checker<'_> {
                 Some(_) => {}
             }
         }
-        let value = self.expr(receiver, None)?;
+        let Some(value) = self.expr(receiver, None) else {
+            self.look_over(args);
+            return None;
+        };
         if when != When::Now {
             self.error(span, "only functions of libraries are called with `@static` or `@init`");
             return None;
@@ -227,6 +242,7 @@ impl Checker<'_> {
                 let help = "a str has addr, len, starts_with, ends_with, contains; a map has contains, delete, size";
                 let message = format!("{ty} has no function `{}`", name.text);
                 self.error_help(name.span, message, help);
+                self.look_over(args);
                 return None;
             }
         };
@@ -239,6 +255,7 @@ impl Checker<'_> {
         if name.text == "remove_probe" {
             return self.builtin((Builtin::RemoveProbe, vec![Ty::I32], Ty::unit()), "remove_probe", args, span);
         }
+        self.look_over(args);
         let message = format!("`dyninstr` has no function `{}` that a script can call", name.text);
         self.error_help(name.span, message, "`remove_probe(probe_id)` takes a probe away from its site");
         None
@@ -251,6 +268,7 @@ impl Checker<'_> {
         if let Some(found) = core(&name.text) {
             return self.builtin(found, &name.text, args, span);
         }
+        self.look_over(args);
         let help = "there are putc, puts, putu8 ... putf64, putbool, mem_alloc, mem_free, print_map and print_map_as_csv; maps are part of the language";
         self.said.push_help(
             Kind::TypeCheckError,
@@ -291,6 +309,7 @@ impl Checker<'_> {
         let signature = match library.functions.get(name.text.as_str()) {
             Some(Some(signature)) => signature.clone(),
             Some(None) => {
+                self.look_over(args);
                 let message = format!("`{}.{}` takes or gives what the language has no type for", library.name, name.text);
                 self.error_help(
                     name.span,
@@ -300,6 +319,7 @@ impl Checker<'_> {
                 return None;
             }
             None => {
+                self.look_over(args);
                 let near = crate::rule::nearest(&name.text, library.functions.keys().map(|k| &**k));
                 let help = near
                     .first()

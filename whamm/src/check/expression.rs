@@ -63,9 +63,7 @@ impl Checker<'_> {
                 (ExprKind::Field(Box::new(inner), *n), ty)
             }
             ast::ExprKind::Index(map, key) => {
-                let map = self.expr(map, None)?;
-                let (k, v) = self.map_types(&map.ty, span)?;
-                let key = self.expr_of(key, &k)?;
+                let (map, key, v) = self.element(map, key, span)?;
                 (ExprKind::Index(Box::new(map), Box::new(key)), v)
             }
             ast::ExprKind::Tuple(parts) => self.tuple(parts, expected)?,
@@ -73,10 +71,10 @@ impl Checker<'_> {
             ast::ExprKind::Binary(op, a, b) => return self.binary(*op, a, b, expected, span),
             ast::ExprKind::Cast(inner, ty) => return self.cast(inner, ty, span),
             ast::ExprKind::Choice(three) => {
-                let cond = self.expr_of(&three[0], &Ty::Bool)?;
+                let cond = self.expr_of(&three[0], &Ty::Bool);
                 let (yes, no) = self.pair(&three[1], &three[2], expected)?;
                 let ty = yes.ty.clone();
-                (ExprKind::Choice(Box::new([cond, yes, no])), ty)
+                (ExprKind::Choice(Box::new([cond?, yes, no])), ty)
             }
             ast::ExprKind::Call(name, args) => return self.call(name, args, span),
             ast::ExprKind::Method(receiver, name, args, when) => return self.method(receiver, name, args, *when, span),
@@ -153,9 +151,9 @@ impl Checker<'_> {
 
     /// A type with type parameters replaced by what they stand for.
     pub(super) fn closed(&self, ty: &Ty) -> Ty {
-        let Context::Probe(site) = &self.context else { return ty.clone() };
+        let Some(params) = self.context.params() else { return ty.clone() };
         match ty {
-            Ty::Param(name) => site.params.get(name).cloned().unwrap_or_else(|| ty.clone()),
+            Ty::Param(name) => params.get(name).cloned().unwrap_or_else(|| ty.clone()),
             Ty::Tuple(parts) => Ty::Tuple(parts.iter().map(|p| self.closed(p)).collect()),
             Ty::Map(kv) => Ty::Map((self.closed(&kv.0), self.closed(&kv.1)).into()),
             other => other.clone(),
@@ -172,6 +170,27 @@ impl Checker<'_> {
         None
     }
 
+    /// A map, the key of one of its elements, and the element's type.
+    pub(super) fn element(&mut self, map: &ast::Expr, key: &ast::Expr, span: Span) -> Option<(Expr, Expr, Ty)> {
+        let map = self.expr(map, None);
+        let types = map.as_ref().and_then(|map| self.map_types(&map.ty, span));
+        let Some((k, v)) = types else {
+            self.look_over([key]);
+            return None;
+        };
+        Some((map?, self.expr_of(key, &k)?, v))
+    }
+
+    /// Says what is wrong with expressions of which nothing is expected, because what they are for is wrong.
+    pub(super) fn look_over<'e>(&mut self, list: impl IntoIterator<Item = &'e ast::Expr>) {
+        for e in list {
+            let library = |name: &str| self.uses.contains_key(name);
+            if !matches!(&e.kind, ast::ExprKind::Name(name) if library(name)) {
+                let _ = self.expr(e, None);
+            }
+        }
+    }
+
     pub(super) fn map_types(&mut self, ty: &Ty, span: Span) -> Option<(Ty, Ty)> {
         if let Ty::Map(kv) = ty {
             return Some((kv.0.clone(), kv.1.clone()));
@@ -185,8 +204,8 @@ impl Checker<'_> {
             Some(Ty::Tuple(wanted)) if wanted.len() == parts.len() => Some(wanted.clone()),
             _ => None,
         };
-        let parts: Option<Vec<_>> = parts.iter().enumerate().map(|(i, p)| self.expr(p, wanted.as_ref().map(|w| &w[i]))).collect();
-        let parts = parts?;
+        let parts: Vec<_> = parts.iter().enumerate().map(|(i, p)| self.expr(p, wanted.as_ref().map(|w| &w[i]))).collect();
+        let parts = parts.into_iter().collect::<Option<Vec<_>>>()?;
         let ty = Ty::Tuple(parts.iter().map(|p| p.ty.clone()).collect());
         Some((ExprKind::Tuple(parts), ty))
     }
@@ -217,7 +236,10 @@ impl Checker<'_> {
             let b = self.expr(b, expected)?;
             return Some((self.expr_of(a, &b.ty.clone())?, b));
         }
-        let a = self.expr(a, expected)?;
+        let Some(a) = self.expr(a, expected) else {
+            self.look_over([b]);
+            return None;
+        };
         let b = self.expr_of(b, &a.ty.clone())?;
         Some((a, b))
     }
@@ -228,8 +250,8 @@ impl Checker<'_> {
             return None;
         }
         let (a, b) = if op.is_logic() {
-            let a = self.expr_of(a, &Ty::Bool);
-            (a?, self.expr_of(b, &Ty::Bool)?)
+            let (a, b) = (self.expr_of(a, &Ty::Bool), self.expr_of(b, &Ty::Bool));
+            (a?, b?)
         } else {
             let both = is_literal(a) && is_literal(b);
             self.pair(a, b, expected.filter(|t| both && !op.compares() && t.is_numeric()))?

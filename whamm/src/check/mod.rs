@@ -5,10 +5,12 @@
 //! usually has one body.
 
 mod builtin;
+mod division;
 mod expression;
 mod probe;
 mod scope;
 mod statement;
+mod stray;
 
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::fold;
@@ -33,6 +35,7 @@ pub(crate) const DYNINSTR_MODULE: &str = "whamm:dyninstr";
 
 pub(crate) struct Checker<'a> {
     libraries: &'a [Library],
+    unread: &'a [&'a str],
     said: &'a mut Diagnostics,
     program: Program,
     script: u16,
@@ -46,14 +49,21 @@ pub(crate) struct Checker<'a> {
     loops: u32,
     /// Names whose declarations are wrong: nothing more is said of them.
     broken: HashSet<String>,
+    /// Names of the present body that mean nothing: this is said once.
+    unknown: HashSet<String>,
+    /// What heads may have meant that mean nothing.
+    strays: HashMap<[String; 2], Rc<stray::Candidates>>,
+    /// Whether the body of the present probe has been looked at.
+    seen: bool,
 }
 
-/// Checks scripts against each other's absence: each has its own names.
-pub fn check(sources: &[Source], libraries: &[Library], said: &mut Diagnostics) -> Program {
+/// Checks scripts against each other's absence: each has its own names. Of libraries that could not be read nothing more is said.
+pub fn check(sources: &[Source], libraries: &[Library], unread: &[&str], said: &mut Diagnostics) -> Program {
     let scripts: Vec<_> =
         sources.iter().enumerate().map(|(n, s)| (n, syntax::parse(u16::try_from(n).unwrap_or(u16::MAX), s, said))).collect();
     let mut checker = Checker {
         libraries,
+        unread,
         said,
         program: Program::default(),
         script: 0,
@@ -66,6 +76,9 @@ pub fn check(sources: &[Source], libraries: &[Library], said: &mut Diagnostics) 
         body: Body::default(),
         loops: 0,
         broken: HashSet::new(),
+        unknown: HashSet::new(),
+        strays: HashMap::new(),
+        seen: false,
     };
     for (number, script) in &scripts {
         checker.script = u16::try_from(*number).unwrap_or(u16::MAX);
@@ -103,6 +116,7 @@ impl Checker<'_> {
                 start.extend(self.start_stmt(stmt));
             }
         }
+        self.divisions_in(&start);
         self.program.start.append(&mut start);
         self.program.start_locals = std::mem::take(&mut self.body).locals;
         for item in &script.items {
@@ -116,6 +130,9 @@ impl Checker<'_> {
                 self.probe(probe, &mut number);
                 self.rule += 1;
             }
+            if let Item::Stray(block) = item {
+                self.stray_block(block);
+            }
         }
     }
 
@@ -128,6 +145,9 @@ impl Checker<'_> {
             None if name.text == "dyninstr" => DYNINSTR,
             None => {
                 self.broken.insert(name.text.clone());
+                if self.unread.contains(&name.text.as_str()) {
+                    return;
+                }
                 let help = format!("give it with `-u {}=path/to/module.wasm`", name.text);
                 self.said.push_help(
                     Kind::GeneralError,
@@ -160,6 +180,7 @@ impl Checker<'_> {
 
     fn begin_body(&mut self, locals: Vec<Ty>) {
         self.body = Body { locals, ..Body::default() };
+        self.unknown.clear();
         self.scopes = Scopes::default();
         self.scopes.enter();
     }
@@ -179,6 +200,7 @@ impl Checker<'_> {
                 format!("end every path with `return` and a {}", def.result),
             );
         }
+        self.divisions_in(&stmts);
         let body = std::mem::take(&mut self.body);
         let slot = &mut self.program.functions[number as usize];
         (slot.params, slot.locals, slot.stmts) = (def.params.len(), body.locals, stmts);
@@ -193,7 +215,9 @@ impl Checker<'_> {
 
     /// Makes a name mean a variable, unless it already means something.
     fn declare(&mut self, name: &Name, var: Var, ty: &Ty) {
-        let event = matches!(self.meaning(&name.text), Some(Meaning::Event(_))) && !scope::is_new(&name.text);
+        let event = matches!(self.meaning(&name.text), Some(Meaning::Event(_)))
+            && !scope::is_new(&name.text)
+            && !self.context.is_unclear();
         if event {
             let owner = self.context.owner();
             let message = format!("name `{}` collides with the `{owner}` probe bound variable `{}`", name.text, name.text);

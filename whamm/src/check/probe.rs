@@ -11,7 +11,7 @@ use crate::fold;
 use crate::hir::{Body, Probe};
 use crate::rule::{self, Match};
 use crate::source::Span;
-use crate::syntax::ast::{Constraint, ProbeDef, Rule};
+use crate::syntax::ast::{Constraint, Param, ProbeDef, Rule};
 use crate::types::Ty;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ enum Outcome {
     Wrong,
 }
 
-fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
+pub(super) fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
     let mut list = vec![HashMap::new()];
     for (name, constraint) in rule.parts.iter().flat_map(|p| &p.generics) {
         let types: &[Ty] = match constraint {
@@ -61,6 +61,7 @@ fn instantiations(rule: &Rule) -> Vec<HashMap<Rc<str>, Ty>> {
 impl Checker<'_> {
     pub(super) fn probe(&mut self, def: &ProbeDef, number: &mut u32) {
         let matches = rule::expand(&def.rule, self.said);
+        self.seen = false;
         if def.body.is_empty()
             && !self.said.has_errors()
             && def.predicate.is_none()
@@ -123,6 +124,9 @@ impl Checker<'_> {
         *number += u32::from(!counts);
         if let (false, Some(why)) = (found, lacking) {
             self.say(&why);
+        }
+        if !self.seen {
+            self.stray_probe(def);
         }
     }
 
@@ -191,13 +195,14 @@ impl Checker<'_> {
             return Outcome::Fits(k.body.clone());
         }
         self.context = Context::Probe(site);
-        let complaints = self.said.iter().count();
+        self.seen = true;
+        let complaints = self.said.len();
         let body = self.checked_body(def, &bound);
         let Context::Probe(site) = std::mem::replace(&mut self.context, Context::Start) else { return Outcome::Wrong };
         if !site.unavailable.is_empty() {
             return Outcome::Lacks(site.unavailable);
         }
-        if self.said.iter().count() > complaints && self.said.has_errors() {
+        if self.said.len() > complaints && self.said.has_errors() {
             return Outcome::Wrong;
         }
         let body = Rc::new(body);
@@ -205,7 +210,7 @@ impl Checker<'_> {
         Outcome::Fits(body)
     }
 
-    fn checked_body(&mut self, def: &ProbeDef, bound: &[(Bound, Ty)]) -> Body {
+    pub(super) fn checked_body(&mut self, def: &ProbeDef, bound: &[(Bound, Ty)]) -> Body {
         self.begin_body(Vec::new());
         self.body.bounds.extend(bound.iter().cloned());
         self.body.declared.extend(bound.iter().map(|b| b.0));
@@ -217,6 +222,7 @@ impl Checker<'_> {
         let mut body = std::mem::take(&mut self.body);
         body.predicate = predicate.map(fold::pure);
         body.stmts = stmts;
+        self.divisions_of(&body);
         body
     }
 
@@ -231,20 +237,7 @@ impl Checker<'_> {
         let (mut by_name, mut list) = (HashMap::new(), Vec::new());
         for bound in rule.parts.iter().flat_map(|p| &p.bounds) {
             let name = &bound.name.text;
-            let ty = match &bound.ty {
-                Ty::Param(p) => match params.get(p) {
-                    Some(ty) => ty.clone(),
-                    None => {
-                        self.error_help(
-                            bound.name.span,
-                            format!("the type parameter `{p}` is not declared"),
-                            format!("write `<{p}: numeric>` in the rule"),
-                        );
-                        return None;
-                    }
-                },
-                other => other.clone(),
-            };
+            let ty = self.bound_type(bound, params)?;
             match matched.event.variable(name).map(|d| d.bound) {
                 Some(b @ (Bound::Arg(_) | Bound::Res(_) | Bound::Local(_) | Bound::TargetFuncref)) => list.push((b, ty.clone())),
                 Some(Bound::Imm(_)) => {}
@@ -259,6 +252,19 @@ impl Checker<'_> {
         }
         list.sort();
         Some((by_name, list))
+    }
+}
+
+impl Checker<'_> {
+    /// The type of a bound.
+    pub(super) fn bound_type(&mut self, bound: &Param, params: &HashMap<Rc<str>, Ty>) -> Option<Ty> {
+        let Ty::Param(p) = &bound.ty else { return Some(bound.ty.clone()) };
+        if let Some(ty) = params.get(p) {
+            return Some(ty.clone());
+        }
+        let message = format!("the type parameter `{p}` is not declared");
+        self.error_help(bound.name.span, message, format!("write `<{p}: numeric>` in the rule"));
+        None
     }
 }
 

@@ -1,6 +1,7 @@
 //! What names mean, by where they are used.
 
 use super::Checker;
+use super::stray::Stray;
 use crate::diagnostic::Kind;
 use crate::events::FORMER;
 use crate::events::{Definition, Event};
@@ -20,6 +21,8 @@ pub(super) enum Context {
     Function(Ty),
     /// A probe at an event.
     Probe(Site),
+    /// A body whose head is wrong.
+    Stray(Stray),
 }
 
 /// An event at which a probe is being checked.
@@ -53,6 +56,7 @@ impl Context {
     pub(super) fn owner(&self) -> String {
         match self {
             Self::Probe(site) => site.matched.event.names().1.to_string(),
+            Self::Stray(stray) => stray.event().map_or_else(String::new, |event| event.names().1.to_string()),
             _ => String::new(),
         }
     }
@@ -60,8 +64,23 @@ impl Context {
     fn event(&self) -> Option<Event> {
         match self {
             Self::Probe(site) => Some(site.matched.event),
+            Self::Stray(stray) => stray.event(),
             _ => None,
         }
+    }
+
+    /// What type parameters stand for.
+    pub(super) fn params(&self) -> Option<&HashMap<Rc<str>, Ty>> {
+        match self {
+            Self::Probe(site) => Some(&site.params),
+            Self::Stray(stray) => Some(&stray.params),
+            _ => None,
+        }
+    }
+
+    /// Whether it is not known where the body belongs, so that a name may mean anything that it means somewhere.
+    pub(super) fn is_unclear(&self) -> bool {
+        matches!(self, Self::Stray(stray) if stray.event().is_none())
     }
 }
 
@@ -110,6 +129,11 @@ pub(super) fn is_new(name: &str) -> bool {
     matches!(name, "file" | "line" | "taken" | "trap") || name.starts_with("res")
 }
 
+/// Whether a name means something at some event.
+pub(super) fn is_of_events(name: &str) -> bool {
+    Event::all().any(|e| e.variable(name).is_some())
+}
+
 impl Checker<'_> {
     /// What a name means here, if anything.
     pub(super) fn meaning(&mut self, name: &str) -> Option<Meaning> {
@@ -129,18 +153,22 @@ impl Checker<'_> {
     }
 
     fn ask(&mut self, name: &str) -> Option<Definition> {
-        let Context::Probe(site) = &mut self.context else {
+        match &mut self.context {
+            Context::Probe(site) => {
+                let found = site.answer(name);
+                site.asked.push((name.into(), found.clone()));
+                found
+            }
+            Context::Stray(stray) if stray.event().is_some() || !self.globals.contains_key(name) => stray.answer(name),
+            Context::Stray(_) => None,
             // What belongs to the program and not to a place in it is known everywhere.
-            return Event::Begin.variable(name);
-        };
-        let found = site.answer(name);
-        site.asked.push((name.into(), found.clone()));
-        found
+            Context::Start | Context::Function(_) => Event::Begin.variable(name),
+        }
     }
 
     /// Variables of frames exist only where a function of the program is active.
     fn reachable(&mut self, found: Meaning, name: &str, span: Span) -> Option<Meaning> {
-        let active = self.context.event().is_some_and(Event::has_sites);
+        let active = self.context.is_unclear() || self.context.event().is_some_and(Event::has_sites);
         if active || !matches!(found, Meaning::Var(Var::Frame(_), _)) {
             return Some(found);
         }
@@ -161,16 +189,31 @@ impl Checker<'_> {
             self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write `{new}`"));
             return Some(found);
         }
-        let known_elsewhere = Event::all().any(|e| e.variable(name).is_some());
-        if let (Context::Probe(site), true) = (&mut self.context, known_elsewhere) {
-            let message = format!("`{name}` is not a valid bound var for `{}`", site.matched.event.names().1);
-            let help = format!("`whamm info -v -r {}` lists what there is", site.matched.path());
-            site.unavailable.push((span, message, help));
+        if self.unknown.contains(name) {
             return None;
+        }
+        let known_elsewhere = is_of_events(name);
+        match &mut self.context {
+            Context::Probe(site) if known_elsewhere => {
+                let message = format!("`{name}` is not a valid bound var for `{}`", site.matched.event.names().1);
+                let help = format!("`whamm info -v -r {}` lists what there is", site.matched.path());
+                site.unavailable.push((span, message, help));
+                return None;
+            }
+            Context::Stray(stray) if known_elsewhere => {
+                if let Some(event) = stray.event().filter(|event| event.variable(name).is_none()) {
+                    let message = format!("`{name}` is not a valid bound var for `{}`", event.names().1);
+                    let help = format!("`whamm info -v -r wasm:{}` lists what there is", event.path());
+                    self.said.push_help(Kind::InstrumentationError, Some(span), message, help);
+                }
+                return None;
+            }
+            _ => {}
         }
         if self.broken.contains(name) {
             return None;
         }
+        self.unknown.insert(name.into());
         let mut names: Vec<String> = self.scopes.names().map(String::from).chain(self.globals.keys().cloned()).collect();
         if let Some(event) = self.context.event() {
             names.extend(event.variables().into_iter().map(|v| v.0));

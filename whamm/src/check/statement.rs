@@ -3,6 +3,7 @@
 use super::Checker;
 use super::scope::{Context, Meaning};
 use crate::diagnostic::Kind;
+use crate::events::Event;
 use crate::fold;
 use crate::hir::{Expr, ExprKind, Place, Stmt, Var};
 use crate::source::Span;
@@ -57,6 +58,7 @@ impl Checker<'_> {
 
     fn global(&mut self, storage: Storage, name: &Name, ty: &Ty, init: Option<&ast::Expr>) -> Option<Stmt> {
         if !self.type_fits(ty, storage, name.span) {
+            self.look_over(init);
             return None;
         }
         let mut variable = self.variable(name, ty, storage.report);
@@ -80,6 +82,10 @@ impl Checker<'_> {
     }
 
     fn type_fits(&mut self, ty: &Ty, storage: Storage, span: Span) -> bool {
+        // What a type parameter is depends on the head, and that is wrong.
+        if ty.is_open() && matches!(self.context, Context::Stray(_)) {
+            return false;
+        }
         let reason = match ty {
             Ty::Map(kv) if !kv.0.is_key() => "the key of a map is a number, a bool, a str or a tuple of such",
             _ if ty.is_unit() => "a variable of the empty tuple holds nothing",
@@ -111,7 +117,8 @@ impl Checker<'_> {
             StmtKind::Return(value) => self.return_stmt(value.as_ref(), stmt.span),
             StmtKind::If { arms, otherwise } => self.choices(arms, otherwise.as_deref()),
             StmtKind::Count { name, low, high, body } => {
-                let (low, high) = (self.expr(low, None)?, self.expr(high, None)?);
+                let (low, high) = (self.expr(low, None), self.expr(high, None));
+                let (Some(low), Some(high)) = (low, high) else { return self.unclear_loop([name], body) };
                 let ty = if fold::is_constant(&low) { high.ty.clone() } else { low.ty.clone() };
                 let adapt = |e: Expr| if fold::is_constant(&e) && e.ty.is_int() { Expr { ty: ty.clone(), ..e } } else { e };
                 let (low, high) = (adapt(low), adapt(high));
@@ -120,7 +127,7 @@ impl Checker<'_> {
                         stmt.span,
                         format!("a loop counts between two whole numbers of one type, not {} and {}", low.ty, high.ty),
                     );
-                    return None;
+                    return self.unclear_loop([name], body);
                 }
                 self.scopes.enter();
                 let counter = self.declare_local(name, &ty);
@@ -129,8 +136,11 @@ impl Checker<'_> {
                 Some(Stmt::Count(counter, low, high, body))
             }
             StmtKind::Each { key, value, map, body } => {
-                let map = self.expr(map, None)?;
-                let (k, v) = self.map_types(&map.ty, map.span)?;
+                let map = self.expr(map, None);
+                let types = map.as_ref().and_then(|map| self.map_types(&map.ty, map.span));
+                let (Some(map), Some((k, v))) = (map, types) else {
+                    return self.unclear_loop(std::iter::once(key).chain(value), body);
+                };
                 self.scopes.enter();
                 let key = self.declare_local(key, &k);
                 let value = value.as_ref().map(|name| self.declare_local(name, &v));
@@ -152,8 +162,18 @@ impl Checker<'_> {
         }
     }
 
+    /// The body of a loop whose variables have no types.
+    fn unclear_loop<'n>(&mut self, names: impl IntoIterator<Item = &'n Name>, body: &[ast::Stmt]) -> Option<Stmt> {
+        let before = self.broken.clone();
+        self.broken.extend(names.into_iter().map(|name| name.text.clone()));
+        self.looped(body);
+        self.broken = before;
+        None
+    }
+
     fn decl(&mut self, storage: Storage, name: &Name, ty: &Ty, init: Option<&ast::Expr>) -> Option<Stmt> {
         if !self.type_fits(ty, storage, name.span) {
+            self.look_over(init);
             return None;
         }
         let value = match init {
@@ -164,15 +184,18 @@ impl Checker<'_> {
             let number = self.declare_local(name, ty);
             return Some(Stmt::Declare(number, value));
         }
-        let Context::Probe(site) = &self.context else {
-            self.error_help(
-                name.span,
-                "variables that outlive an execution are declared in probes or outside",
-                "declare it outside of the function",
-            );
-            return None;
+        let sited = match &self.context {
+            Context::Probe(site) => site.matched.event.has_sites(),
+            Context::Stray(stray) if !stray.function => stray.event().is_none_or(Event::has_sites),
+            _ => {
+                self.error_help(
+                    name.span,
+                    "variables that outlive an execution are declared in probes or outside",
+                    "declare it outside of the function",
+                );
+                return None;
+            }
         };
-        let sited = site.matched.event.has_sites();
         let value = value.map(|v| self.with_first_texts(v));
         if let Some(value) = &value
             && !self.before_start(value)
@@ -244,9 +267,8 @@ impl Checker<'_> {
                 Some(Place::Field(Box::new(inner), *n))
             }
             ast::ExprKind::Index(map, key) => {
-                let map = self.expr(map, None)?;
-                let (k, _) = self.map_types(&map.ty, e.span)?;
-                Some(Place::Element(Box::new(map), Box::new(self.expr_of(key, &k)?)))
+                let (map, key, _) = self.element(map, key, e.span)?;
+                Some(Place::Element(Box::new(map), Box::new(key)))
             }
             _ => {
                 self.error(e.span, "this cannot be assigned to");
@@ -256,7 +278,10 @@ impl Checker<'_> {
     }
 
     fn assign(&mut self, target: &ast::Expr, op: Option<ast::BinOp>, value: &ast::Expr, span: Span) -> Option<Stmt> {
-        let place = self.place(target)?;
+        let Some(place) = self.place(target) else {
+            self.look_over([value]);
+            return None;
+        };
         let ty = place.ty();
         let value = self.expr_of(value, &ty)?;
         if matches!(&place, Place::Var(_, Ty::Map(_))) {
@@ -274,7 +299,7 @@ impl Checker<'_> {
     fn call_stmt(&mut self, call: &ast::Expr) -> Option<Stmt> {
         let value = self.expr(call, None)?;
         if let ast::ExprKind::Method(_, _, _, When::Init) = call.kind
-            && matches!(self.context, Context::Probe(_))
+            && matches!(self.context, Context::Probe(_) | Context::Stray(_))
         {
             self.body.inits.push(value);
             return None;
@@ -285,6 +310,10 @@ impl Checker<'_> {
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<Stmt> {
         let wanted = match &self.context {
             Context::Function(ty) => ty.clone(),
+            Context::Stray(stray) if stray.function => {
+                self.look_over(value);
+                return None;
+            }
             _ => Ty::unit(),
         };
         match value {

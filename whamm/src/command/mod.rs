@@ -118,25 +118,29 @@ fn script(path: &Path) -> Result<Source, Diagnostics> {
 }
 
 fn scripts(paths: &[PathBuf]) -> Result<Vec<Source>, Diagnostics> {
-    paths.iter().map(|p| script(p)).collect()
+    Diagnostics::all(paths.iter().map(|p| script(p)))
 }
 
 impl Libraries {
     fn read(&self) -> Result<Vec<LibraryFile>, Diagnostics> {
-        self.user_libs.iter().map(|given| library(given)).collect()
+        Diagnostics::all(self.user_libs.iter().map(|given| library(given)))
     }
 }
 
 fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
-    let Some((name, path)) = given.split_once('=') else {
+    let parts = given.split_once('=').map(|(name, path)| match name.strip_suffix(')').and_then(|n| n.split_once('(')) {
+        Some((name, module)) => (name, module, path),
+        None => (name, name, path),
+    });
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let Some((name, module, path)) = parts.filter(|(name, _, path)| is_name(name) && !path.is_empty()) else {
         return Err(Diagnostics::general(
             Kind::GeneralError,
             format!("`{given}` is no library: write name=path or name(module)=path"),
         ));
-    };
-    let (name, module) = match name.strip_suffix(')').and_then(|n| n.split_once('(')) {
-        Some((name, module)) => (name, module),
-        None => (name, name),
     };
     Ok(LibraryFile { name: name.into(), module: module.into(), bytes: read(Path::new(path))? })
 }
@@ -183,7 +187,7 @@ fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagno
     let mut all = Diagnostics::default();
     // Each script on its own: `check *.mm` does not make them one run.
     for path in paths {
-        let said = whamm::check_scripts(&[script(path)?], &libraries);
+        let said = script(path).map_or_else(|said| said, |script| whamm::check_scripts(&[script], &libraries));
         if all.is_empty() {
             all = said;
         } else if !said.is_empty() {
@@ -196,22 +200,24 @@ fn check(paths: &[PathBuf], libraries: &Libraries) -> Result<Diagnostics, Diagno
 fn format_all(paths: &[PathBuf], only_tell: bool) -> Result<Diagnostics, Diagnostics> {
     let mut said = Diagnostics::default();
     for path in paths {
-        let source = script(path)?;
-        let text = whamm::layout(&source)?;
-        if text == source.text {
-            continue;
-        }
-        if only_tell {
-            said.push(
-                Kind::GeneralError,
-                None,
-                format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display()),
-            );
-        } else {
-            write(path, text.as_bytes())?;
+        if let Err(why) = format_one(path, only_tell) {
+            said.merge(why);
         }
     }
     Ok(said)
+}
+
+fn format_one(path: &Path, only_tell: bool) -> Result<(), Diagnostics> {
+    let source = script(path)?;
+    let text = whamm::layout(&source)?;
+    if text == source.text {
+        return Ok(());
+    }
+    if only_tell {
+        let message = format!("{} is not laid out in the usual way: run `whamm fmt` on it", path.display());
+        return Err(Diagnostics::general(Kind::GeneralError, message));
+    }
+    write(path, text.as_bytes())
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
@@ -221,8 +227,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
 
 impl Instr {
     fn run(&self) -> Result<Diagnostics, Diagnostics> {
-        let scripts = scripts(&self.script)?;
-        let libraries = self.libraries.read()?;
+        let (scripts, libraries) = Diagnostics::both(scripts(&self.script), self.libraries.read())?;
         let format = match self.report {
             Report::Csv => Format::Csv,
             Report::Json => Format::Json,

@@ -42,6 +42,8 @@ pub struct Scope {
     pub flipped: BTreeMap<u32, i64>,
     /// What is known only when the site is reached.
     pub bounds: HashMap<Bound, Storage>,
+    /// Whether this is done while the program runs, so that elements of maps may have cells until the report.
+    pub running: bool,
     /// Whether this is likely to be run again and again: short functions are written out in the place of their calls.
     pub repeated: bool,
     /// Where a bulk operation is done a second time: what writes it.
@@ -468,6 +470,9 @@ impl<'a> Emitter<'a> {
     }
 
     fn update(&mut self, place: &Place, op: BinOp, value: &Expr) {
+        if self.add_to_cell(place, op, value) {
+            return;
+        }
         let ty = place.ty();
         let Some((storage, _)) = self.fixed(place) else {
             self.expr(value);

@@ -4,11 +4,20 @@ use super::code::{Emitter, Storage, WORD, part, word, written};
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::events::Bound;
 use crate::fold;
-use crate::hir::{Builtin, Expr, ExprKind};
+use crate::hir::{Builtin, Expr, ExprKind, Var};
 use crate::syntax::ast::{BinOp, UnOp};
 use crate::types::Ty;
 use std::rc::Rc;
 use wasm_encoder::{BlockType, ValType};
+
+/// Whether to have a value takes no more than to name it.
+fn is_at_hand(e: &Expr) -> bool {
+    let named = matches!(
+        e.kind,
+        ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Bound(_) | ExprKind::Var(Var::Local(_))
+    );
+    named && (e.ty.is_numeric() || e.ty == Ty::Bool)
+}
 
 impl Emitter<'_> {
     /// Pushes the slots of an expression's value, after folding it.
@@ -46,6 +55,12 @@ impl Emitter<'_> {
             ExprKind::Cast(a) => {
                 self.value(a);
                 self.cast(&a.ty, &e.ty);
+            }
+            ExprKind::Choice(three) if three[1..].iter().all(is_at_hand) && !fold::calls(&three[0]) => {
+                for part in [1, 2, 0] {
+                    self.value(&three[part]);
+                }
+                self.put().select();
             }
             ExprKind::Choice(three) => {
                 self.value(&three[0]);
@@ -564,6 +579,12 @@ impl Emitter<'_> {
             _ => None,
         };
         if let Some(memory) = known {
+            let count = self.support.memories();
+            if memory >= count {
+                let message = format!("there is no memory {memory}: there are {count}");
+                self.support.refused.push((e.span, message, "use `memid(library)` or `APP_MEMID`".into()));
+                return 0;
+            }
             return memory;
         }
         self.support.refused.push((

@@ -4,6 +4,7 @@
 //! globals, texts, the parts of the run-time support that are used), [`code::Emitter`] turns statements into instructions, and
 //! [`report`] describes variables to the code that prints them.
 
+pub mod cells;
 pub mod code;
 pub mod core;
 pub mod destination;

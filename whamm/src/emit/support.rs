@@ -4,11 +4,13 @@
 //! code calls, and what these call. Function indices are given out when they are first asked for, so that code can be written in one pass:
 //! everything that is imported is known before.
 
+use super::cells::Cells;
 use super::core::{self, Pair};
 use super::guest::Guest;
 use crate::hir::Program;
 use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use wasm_encoder::reencode::Reencode;
@@ -32,7 +34,7 @@ struct Template {
     shapes: Vec<Shape>,
     /// Imports first: their modules and names.
     imports: Vec<(String, String)>,
-    bodies: Vec<std::ops::Range<usize>>,
+    bodies: Vec<Range<usize>>,
     globals: Vec<(ValType, i32)>,
     names: HashMap<String, u32>,
 }
@@ -165,6 +167,8 @@ pub struct Support {
     /// Types of maps that only the run-time support can hold.
     own_maps: Option<BTreeSet<Ty>>,
     called: BTreeMap<u32, u32>,
+    /// Counters that stand for elements of maps.
+    pub(super) cells: Cells,
     /// Things that cannot be expressed, found while writing code.
     pub refused: Vec<(crate::source::Span, String, String)>,
 }
@@ -194,6 +198,7 @@ impl Support {
             core_maps: vec![],
             own_maps: None,
             called: BTreeMap::new(),
+            cells: Cells::default(),
             refused: vec![],
         }
     }
@@ -471,6 +476,11 @@ impl Support {
         !self.data.is_empty() || !self.linked.is_empty() || !self.guests.is_empty()
     }
 
+    /// How many memories there are.
+    pub fn memories(&self) -> u32 {
+        self.layout.memory + 1 + index(self.guests.len())
+    }
+
     /// Names of the functions that were added.
     pub fn names(&self) -> &[(u32, String)] {
         &self.names
@@ -518,10 +528,9 @@ impl Support {
             };
             globals.global(GlobalType { val_type: ty, mutable: true, shared: false }, &init);
         }
-        // Zeros need not be said: a table of them at the end is left out.
-        let used = self.data.iter().rposition(|&b| b != 0).map_or(0, |n| n + 1);
-        if used > 0 {
-            data.active(self.layout.memory, &ConstExpr::i32_const(DATA.cast_signed()), self.data[..used].iter().copied());
+        for piece in pieces(&self.data) {
+            let at = DATA + index(piece.start);
+            data.active(self.layout.memory, &ConstExpr::i32_const(at.cast_signed()), self.data[piece].iter().copied());
         }
         for guest in self.guests.values() {
             for (at, bytes) in guest.data() {
@@ -529,6 +538,21 @@ impl Support {
             }
         }
     }
+}
+
+/// Zeros need not be said: what is between long rows of them.
+fn pieces(data: &[u8]) -> Vec<Range<usize>> {
+    const LONG: usize = 32;
+    let (mut list, mut at): (Vec<Range<usize>>, _) = (Vec::new(), 0);
+    while let Some(start) = data[at..].iter().position(|&b| b != 0).map(|n| at + n) {
+        let end = data[start..].iter().position(|&b| b == 0).map_or(data.len(), |n| start + n);
+        match list.last_mut().filter(|last| start - last.end < LONG) {
+            Some(last) => last.end = end,
+            None => list.push(start..end),
+        }
+        at = end;
+    }
+    list
 }
 
 /// Gives the code of the run-time support the indices of the module it is linked into.
@@ -580,6 +604,14 @@ impl Relink<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_rows_of_zeros_are_left_out() {
+        let mut data = vec![0; 200];
+        (data[40], data[60], data[150]) = (1, 1, 1);
+        assert_eq!(pieces(&data), [40..61, 150..151]);
+        assert!(pieces(&[]).is_empty() && pieces(&[0; 9]).is_empty() && pieces(&[7; 3]).first() == Some(&(0..3)));
+    }
 
     #[test]
     fn the_support_assembles_and_every_function_of_it_can_be_linked() {

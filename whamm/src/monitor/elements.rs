@@ -24,7 +24,8 @@ fn addition(stmt: &Stmt) -> Option<(u32, i128)> {
     let (ExprKind::Var(Var::Global(map)), ExprKind::Int(key), ExprKind::Int(by)) = (&map.kind, &key.kind, &value.kind) else {
         return None;
     };
-    (value.ty.is_int() && *by != 0).then_some((*map, *key))
+    // An element that is added to is there, whatever it becomes: only what cannot come to zero again is put off.
+    (value.ty.is_int() && (1..=i32::MAX.into()).contains(by)).then_some((*map, *key))
 }
 
 /// How often maps are spoken of at all, and in additions.

@@ -153,6 +153,9 @@ pub(crate) fn rewrite<'a>(
     let (block_start, block_end) = (probes(Event::BlockStart), probes(Event::BlockEnd));
     let base = validator.len_locals();
     let reported: BTreeSet<u32> = (0..).zip(&r.program.frames).filter(|f| f.1.report).map(|f| f.0).collect();
+    for event in ops.iter().filter_map(|op| op.event) {
+        *r.present.entry(event.index).or_default() += 1;
+    }
     let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.asking[e.index])).count();
     let hot = if r.popular.contains(&fid) && sites <= LITTLE { vec![true; ops.len()] } else { walk::looping(&ops) };
     let tight = walk::tight(&ops);
@@ -310,7 +313,13 @@ impl<'a> Walker<'_, 'a> {
             None if inline && predicate.is_none() => rest = self.usual(body, (pc, number, last), index),
             None => {}
         }
-        let sites = body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
+        let sites: Vec<Storage> =
+            body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
+        for (n, (storage, variable)) in (0..).zip(sites.iter().zip(&body.sites)) {
+            if let (Storage::Constant(map), true) = (storage, tally::is_added_only(body, n)) {
+                self.r.support.defer(*map, &variable.ty);
+            }
+        }
         Some(Action { probe, sites, predicate, rest })
     }
 

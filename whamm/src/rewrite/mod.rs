@@ -101,6 +101,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) asking: Vec<bool>,
     pub(crate) structural: Vec<&'a Probe>,
     pub(crate) matched: BTreeSet<u32>,
+    /// How often each instruction stands in the program, by its place in the table.
+    pub(crate) present: BTreeMap<usize, u32>,
     /// Which functions tables hold.
     shadows: Shadows,
     /// Whether shadows are kept up.
@@ -301,7 +303,13 @@ impl<'a> Rewriter<'a> {
         let printing = prints(program);
         let mut remap = Remap::new(app);
         let mut support = linked(program, libraries, app, options, &mut remap);
-        let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        let added_only = tally::added_only(program);
+        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        for (n, (storage, variable)) in (0..).zip(globals.iter().zip(&program.globals)) {
+            if let (Storage::Constant(map), true) = (storage, added_only.contains(&n)) {
+                support.defer(*map, &variable.ty);
+            }
+        }
         let mut asks_lines = false;
         each_expr(program, &mut |e| asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)));
         let facts = Facts {
@@ -337,7 +345,7 @@ impl<'a> Rewriter<'a> {
             support,
             remap,
             globals,
-            added_only: tally::added_only(program),
+            added_only,
             rows: Rows::default(),
             elements: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -348,6 +356,7 @@ impl<'a> Rewriter<'a> {
             by_event,
             structural,
             matched: BTreeSet::new(),
+            present: BTreeMap::new(),
             shadowed: shadows.changing,
             shadows,
             fixed: HashMap::new(),
@@ -383,15 +392,37 @@ impl<'a> Rewriter<'a> {
                 );
             }
         }
-        let mut rules: HashMap<u32, &Probe> = HashMap::new();
-        for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites()) {
-            rules.entry(probe.rule).or_insert(probe);
+        let mut rules: BTreeMap<u32, Vec<&Probe>> = BTreeMap::new();
+        for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites() && !self.matched.contains(&p.rule)) {
+            rules.entry(probe.rule).or_default().push(probe);
         }
-        for (rule, probe) in rules {
-            if !self.matched.contains(&rule) {
-                let help = "the program has no such instruction, or the predicate or the type bounds exclude all of them";
-                said.push_help(Kind::ProbeWarning, Some(probe.span), "this rule matches nothing in the program", help);
-            }
+        for probes in rules.values() {
+            let message = "this rule matches nothing in the program";
+            said.push_help(Kind::ProbeWarning, Some(probes[0].span), message, self.near_misses(probes));
+        }
+    }
+
+    /// What the program has that is nearest to a rule without matches.
+    fn near_misses(&self, probes: &[&Probe]) -> String {
+        let mut meant: Vec<_> =
+            probes.iter().filter_map(|p| if let Event::Opcode(op) = p.matched.event { Some(op) } else { None }).collect();
+        meant.dedup_by_key(|op| op.index);
+        let count: u32 = meant.iter().filter_map(|op| self.present.get(&op.index)).sum();
+        if count > 0 || meant.is_empty() {
+            let bounded = probes.iter().any(|p| !p.body.declared.is_empty());
+            let what = match (probes.iter().any(|p| p.body.predicate.is_some()), bounded) {
+                (true, true) => "the predicate and the type bounds exclude",
+                (false, true) => "the type bounds exclude",
+                (true, false) => "the predicate excludes",
+                (false, false) => "what the body asks for excludes",
+            };
+            let these = if meant.is_empty() { "all places".into() } else { format!("all of its {count} such instructions") };
+            return format!("{what} {these}");
+        }
+        let names = || self.present.keys().map(|&index| crate::events::instructions()[index].name);
+        match crate::rule::nearest(meant[0].name, names())[..] {
+            [] => "the program has no such instruction".into(),
+            ref near => format!("the program has no such instruction; it has {}", near.join(", ")),
         }
     }
 

@@ -166,6 +166,13 @@ pub(crate) fn added_only(program: &Program) -> HashSet<u32> {
     (0..u32::try_from(program.globals.len()).unwrap_or(0)).filter(|n| !read.contains(n)).collect()
 }
 
+/// Whether a body only adds to a variable of its sites.
+pub(crate) fn is_added_only(body: &Body, variable: u32) -> bool {
+    let mut read = false;
+    reads(body, &mut |e| read |= e.kind == ExprKind::Var(Var::Site(variable)));
+    !read
+}
+
 fn reads(body: &Body, spot: &mut dyn FnMut(&Expr)) {
     for e in body.predicate.iter().chain(&body.inits).chain(body.sites.iter().filter_map(|s| s.init.as_ref())) {
         e.walk(spot);

@@ -199,6 +199,26 @@
         (then (i32.store $own (local.get $value) (call $map_like (i32.load $own offset=1 align=1 (i32.load $own offset=28 (local.get $map)))))))))
     (i32.add (local.get $e) (i32.shl (i32.load $own offset=16 (local.get $map)) (i32.const 3))))
 
+  ;; Adds what has come together in cells to elements of maps: from a table of map, first cell, how many. A key is the number of its cell.
+  (func $settle (param $table i32) (param $n i32) (local $map i32) (local $cell i32) (local $key i32) (local $at i32)
+    (loop $row
+      (local.set $map (i32.load $own (local.get $table)))
+      (local.set $cell (i32.load $own offset=4 (local.get $table)))
+      (local.set $key (i32.const 0))
+      (loop $next
+        (if (i64.ne (i64.load $own (local.get $cell)) (i64.const 0)) (then
+          (i64.store $own (i32.const 16) (i64.extend_i32_u (local.get $key)))
+          (local.set $at (call $map_get (local.get $map)))
+          (i64.store $own (local.get $at) (i64.add (i64.load $own (local.get $at)) (i64.load $own (local.get $cell))))
+          ;; Of a 32-bit number the rest of the word stays zero: its descriptor is a small letter.
+          (if (i32.and (i32.load8_u $own (i32.load $own offset=28 (local.get $map))) (i32.const 32))
+            (then (i32.store $own offset=4 (local.get $at) (i32.const 0))))
+          (i64.store $own (local.get $cell) (i64.const 0))))
+        (local.set $cell (i32.add (local.get $cell) (i32.const 8)))
+        (br_if $next (i32.lt_u (local.tee $key (i32.add (local.get $key) (i32.const 1))) (i32.load $own offset=8 (local.get $table)))))
+      (local.set $table (i32.add (local.get $table) (i32.const 12)))
+      (br_if $row (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
+
   (func $map_delete (param $map i32) (local $at i32)
     (if (i32.eqz (call $map_find (local.get $map))) (then (return)))
     (i32.store $own (call $place (local.get $map)) (i32.const 1))
@@ -963,4 +983,4 @@
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
   (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "no_f32" (func $no_f32)) (export "no_f64" (func $no_f64)) (export "fid_get" (func $fid_get))
   (export "fid_fill" (func $fid_fill)) (export "fid_copy" (func $fid_copy)) (export "fid_init" (func $fid_init)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
-  (export "env_or" (func $env_or)) (export "join" (func $join)))
+  (export "settle" (func $settle)) (export "env_or" (func $env_or)) (export "join" (func $join)))

@@ -24,6 +24,17 @@ pub enum Item {
     Fn(FnDef),
     /// A rule and what happens where it matches.
     Probe(ProbeDef),
+    /// A block whose head cannot be read: what can be said of it is said all the same.
+    Stray(StrayBlock),
+}
+
+/// The body of a probe or a function, without a head.
+#[derive(Clone, Debug)]
+pub struct StrayBlock {
+    /// What happens.
+    pub body: Vec<Stmt>,
+    /// Whether it is a function's.
+    pub function: bool,
 }
 
 /// A name and where it stands.

@@ -234,7 +234,7 @@ impl Cursor<'_> {
                 let key = self.expr()?;
                 self.expect("]")?;
                 value = Expr { kind: ExprKind::Index(Box::new(value), Box::new(key)), span: self.span(start) };
-            } else if self.eat(".") {
+            } else if !self.rest().starts_with("..") && self.eat(".") {
                 value = self.member(start, value)?;
             } else {
                 return Ok(value);

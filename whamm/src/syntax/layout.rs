@@ -4,6 +4,7 @@
 //! Only blanks between symbols change, so that what a script means cannot. Rules are kept as they are written.
 
 use super::ast::Item;
+use super::literal::has_fraction;
 use crate::diagnostic::Diagnostics;
 use crate::source::Source;
 
@@ -68,7 +69,7 @@ fn width(rest: &str) -> usize {
     if first.is_ascii_digit() {
         // A number may have a point or an exponent with a sign in it.
         let mut end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-        if rest[end..].starts_with('.') && rest[end + 1..].starts_with(|c: char| c.is_ascii_digit()) {
+        if has_fraction(&rest[end..]) {
             end += 1 + rest[end + 1..].find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len() - end - 1);
         }
         if !rest.starts_with("0x") && rest[..end].ends_with(['e', 'E']) && rest[end..].starts_with(['+', '-']) {

@@ -4,6 +4,14 @@ use super::ast::ExprKind;
 use super::cursor::{Cursor, Read, is_word};
 use crate::source::Span;
 
+/// Whether a point here is a number's own: it may stand at the end, but `..` is no point, and neither is what a name follows.
+pub(super) fn has_fraction(rest: &str) -> bool {
+    let Some(behind) = rest.strip_prefix('.') else { return false };
+    let exponent =
+        behind.strip_prefix(['e', 'E']).is_some_and(|t| t.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c)));
+    exponent || behind.starts_with(|c: char| c.is_ascii_digit()) || !behind.starts_with(|c: char| is_word(c) || c == '.')
+}
+
 impl Cursor<'_> {
     /// A number, if one is next. `glued` allows a sign in front of it.
     pub(super) fn number(&mut self, glued: bool) -> Read<Option<ExprKind>> {
@@ -78,7 +86,7 @@ impl Cursor<'_> {
 
     fn fraction(&mut self, start: usize, mut whole: String) -> Option<ExprKind> {
         let rest = self.rest();
-        let dot = rest.starts_with('.') && rest[1..].starts_with(|c: char| c.is_ascii_digit());
+        let dot = has_fraction(rest);
         if dot {
             self.at += 1;
             whole.push('.');

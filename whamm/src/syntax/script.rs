@@ -1,7 +1,7 @@
 //! Whole scripts: libraries, statements, functions and probes.
 
-use super::ast::{Expr, FnDef, Item, Name, ProbeDef, Script};
-use super::cursor::{Cursor, Read};
+use super::ast::{Expr, FnDef, Item, Name, ProbeDef, Script, StrayBlock};
+use super::cursor::{Cursor, Read, is_word};
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::source::Source;
 use crate::types::Ty;
@@ -20,10 +20,14 @@ pub fn parse(number: u16, source: &Source, said: &mut Diagnostics) -> Script {
         if cursor.rest().is_empty() {
             break;
         }
-        let start = cursor.at;
+        let (start, function) = (cursor.at, cursor.word() == "fn");
         match cursor.item() {
             Ok(item) => script.items.push(item),
             Err(_) => {
+                if let Some(body) = cursor.stray_block(start) {
+                    script.items.push(Item::Stray(StrayBlock { body, function }));
+                    continue;
+                }
                 cursor.skip_statement();
                 if cursor.at == start || cursor.rest().starts_with('}') {
                     cursor.at += cursor.peek().map_or(0, char::len_utf8);
@@ -70,12 +74,32 @@ impl Cursor<'_> {
 
     fn function(&mut self) -> Read<FnDef> {
         let name = self.name("the name of the function")?;
-        let text = name.text.clone();
+        let (text, start) = (name.text.clone(), self.at);
         let function = self.signature(name);
         if function.is_err() {
             self.broken.insert(text);
+            let head = self.text[start..].split('{').next().unwrap_or("");
+            self.broken.extend(head.split(|c| !is_word(c)).map(String::from));
         }
         function
+    }
+
+    /// The block behind a head that begins at a place and could not be read, if one follows before something else begins.
+    fn stray_block(&mut self, start: usize) -> Option<Vec<super::ast::Stmt>> {
+        let (mut quoted, mut escaped) = (false, false);
+        for (n, c) in self.text[start..].char_indices() {
+            match c {
+                '"' if !escaped => quoted = !quoted,
+                ';' | '}' if !quoted && start + n >= self.at => return None,
+                '{' if !quoted && start + n >= self.at => {
+                    self.at = start + n;
+                    return self.block().ok();
+                }
+                _ => {}
+            }
+            escaped = quoted && c == '\\' && !escaped;
+        }
+        None
     }
 
     fn signature(&mut self, name: Name) -> Read<FnDef> {
@@ -96,14 +120,19 @@ impl Cursor<'_> {
         self.blanks();
         let start = self.at;
         let rule = self.rule()?;
-        let predicate = if self.eat("/") {
-            let expr = self.expr()?;
-            self.expect("/")?;
-            Some(expr)
-        } else {
-            None
+        let (predicate, body) = match self.predicate() {
+            Ok(predicate) => (predicate, self.block()?),
+            Err(unread) => (None, self.stray_block(start).ok_or(unread)?),
         };
-        let body = self.block()?;
         Ok(ProbeDef { rule, predicate, body, span: self.span(start) })
+    }
+
+    fn predicate(&mut self) -> Read<Option<Expr>> {
+        if !self.eat("/") {
+            return Ok(None);
+        }
+        let expr = self.expr()?;
+        self.expect("/")?;
+        Ok(Some(expr))
     }
 }

@@ -15,5 +15,7 @@ wasm:func:entry / fname.starts_with("s") / {
     var i: u32;
     while (i < 100) max 7 { i++; if (i == 3) { continue; } power += 1; }
     for j in 2..5 { power += j as u64 * 1000; }
+    var low: i32 = 1; var ends: (i32, i32) = (2, 4);
+    for j in low..ends.1 { power += 100000; }
     return;
 }

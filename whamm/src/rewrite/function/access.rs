@@ -29,6 +29,7 @@ impl<'a> Walker<'_, 'a> {
             globals: self.r.globals.clone(),
             frames: self.frames.clone(),
             bounds,
+            running: true,
             repeated: self.is_hot(i),
             ..Scope::default()
         }

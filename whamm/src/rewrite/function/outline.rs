@@ -106,7 +106,7 @@ impl Handing {
     }
 
     fn value(&mut self, e: Expr) -> Option<ExprKind> {
-        let at = self.values.iter().position(|known| same(known, &e)).unwrap_or_else(|| {
+        let at = self.values.iter().position(|known| known.same(&e)).unwrap_or_else(|| {
             self.values.push(e);
             self.values.len() - 1
         });
@@ -138,17 +138,6 @@ fn is_arithmetic(kind: &ExprKind) -> bool {
         }
         _ => false,
     }
-}
-
-/// Whether two computations give the same number, wherever they are written.
-fn same(a: &Expr, b: &Expr) -> bool {
-    let kinds = match (&a.kind, &b.kind) {
-        (ExprKind::Unary(op, a), ExprKind::Unary(of, b)) => op == of && same(a, b),
-        (ExprKind::Cast(a), ExprKind::Cast(b)) => same(a, b),
-        (ExprKind::Binary(op, a, c), ExprKind::Binary(of, b, d)) => op == of && same(a, b) && same(c, d),
-        (a, b) => a == b,
-    };
-    kinds && a.ty == b.ty
 }
 
 /// If only the rarer case of a choice is left: when it is not so, and what is to be done then.

@@ -4,6 +4,7 @@
 //! took it.
 
 use super::*;
+use crate::emit::cells::rise;
 use crate::hir::{Body, Stmt};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
@@ -85,6 +86,10 @@ impl<'a> Walker<'_, 'a> {
             }
             let (place, amount) = tally::addition(stmt)?;
             let addend = self.addend(place, site)?;
+            // An element that is added to is there, whatever it becomes: sums of elements must not fall.
+            if let (Addend::Element(..), Stmt::Update(_, op, value)) = (&addend, stmt) {
+                rise(*op, value)?;
+            }
             let gain = Gain { addend, always: amount.wrapping_mul(times.0), through: amount.wrapping_mul(times.1) };
             match list.iter_mut().find(|l| l.addend.is(&gain.addend)) {
                 Some(known) => {

@@ -1,0 +1,5 @@
+var a: i32;
+// a comment
+wasm:opcode:call:before {
+	a++;
+}
