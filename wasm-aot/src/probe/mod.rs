@@ -196,8 +196,8 @@ impl std::fmt::Debug for Board {
 struct State {
     /// Where each stands; some stand everywhere.
     places: HashMap<ProbeId, Option<Place>>,
-    /// Those that stand at bare sites: where in the module, and whether they are on.
-    bare: HashMap<ProbeId, (u32, bool)>,
+    /// Those that stand at bare sites: the numbers of the instructions, and whether they are on.
+    bare: HashMap<ProbeId, (usize, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
 }
 
@@ -271,7 +271,7 @@ impl Probes {
 
     /// How often control came by since a counter stood at the place.
     pub fn counted(&self, place: Place) -> u64 {
-        let bare = self.0.bare(place).map_or(0, |(module, offset)| module.counted_bare(offset));
+        let bare = self.0.bare(place).map_or(0, |(module, number)| module.counted_bare(number));
         bare + self.0.inspected(place.function).and_then(|inspected| Some(inspected.counted(inspected.site(place)?))).unwrap_or(0)
     }
 
@@ -339,13 +339,14 @@ impl Board {
         Ok(id)
     }
 
-    /// The place of an instruction in the module, if there is a bare site before it.
-    fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, u32)> {
+    /// The number of an instruction, if there is a bare site before it.
+    fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
         let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
         let offset = module.info.bodies.get(defined as usize)?.start + place.offset;
         // What cannot be changed has no sites.
-        module.has_bare(offset).unwrap_or(false).then_some((module, offset))
+        let number = module.bare(offset).ok()??;
+        Some((module, number))
     }
 
     /// Inserts what a bare site can do, if there is one at the place and it does nothing else.
@@ -355,27 +356,31 @@ impl Board {
             Kind::Flag(_) => Bareness::Flag,
             Kind::Probe(_) | Kind::Histogram => return Ok(None),
         };
-        let Some((module, offset)) = self.bare(place) else { return Ok(None) };
-        if !module.stand_bare(offset, does)? {
+        let Some((module, number)) = self.bare(place) else { return Ok(None) };
+        if !module.stand_bare(number, does)? {
             return Ok(None);
         }
         let (id, mut state) = (self.id(), self.state.lock());
         state.places.insert(id, Some(place));
-        state.bare.insert(id, (offset, true));
+        state.bare.insert(id, (number, true));
         Ok(Some(id))
     }
 
     fn switch(&self, ids: &[ProbeId], on: bool) {
-        let (mut bare, mut everywhere) = (Vec::new(), false);
+        let mut everywhere = false;
         let mut state = self.state.lock();
-        for id in ids {
-            if let Some((offset, is_on)) = state.bare.get_mut(id) {
-                if std::mem::replace(is_on, on) != on {
-                    bare.push(*offset);
-                }
-                continue;
-            }
-            match state.places.get(id) {
+        let State { bare, places, .. } = &mut *state;
+        if !bare.is_empty()
+            && let Some(module) = self.module.upgrade()
+        {
+            let changed = |id| {
+                let (number, is_on) = bare.get_mut(id)?;
+                (std::mem::replace(is_on, on) != on).then_some(*number)
+            };
+            module.switch_bare(ids.iter().filter_map(changed), on);
+        }
+        for id in ids.iter().filter(|id| !bare.contains_key(id)) {
+            match places.get(id) {
                 Some(Some(place)) => {
                     let Some(inspected) = self.inspected(place.function) else { continue };
                     let Some(site) = inspected.site(*place) else { continue };
@@ -390,9 +395,6 @@ impl Board {
                 None => {}
             }
         }
-        if let Some(module) = self.module.upgrade() {
-            module.switch_bare(&bare, on);
-        }
         if everywhere {
             self.refresh_all();
         }
@@ -401,7 +403,7 @@ impl Board {
     fn is_flagged(&self, id: ProbeId) -> bool {
         let state = self.state.lock();
         match state.bare.get(&id) {
-            Some((offset, _)) => self.module.upgrade().is_some_and(|module| module.counted_bare(*offset) > 0),
+            Some((number, _)) => self.module.upgrade().is_some_and(|module| module.counted_bare(*number) > 0),
             None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
         }
     }

@@ -184,6 +184,7 @@ impl ModuleInner {
         });
         Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
         (versions.stubs, versions.plain) = (Some(stubs), plain);
+        versions.all_lead_to(Current::Plain);
         (versions.current, versions.entered) = (vec![Current::Plain; functions], vec![false; functions]);
         Ok(())
     }
@@ -210,8 +211,15 @@ impl ModuleInner {
         }
         self.prepare(versions)?;
         let before = std::mem::replace(&mut versions.observed, observed);
+        let whole = versions.whole();
+        if versions.left_out.is_empty() && versions.switch_all(self, whole) {
+            return Ok(());
+        }
         let all: Vec<usize> = (0..versions.current.len()).collect();
         let done = self.follow(versions, &all, When::NextTurn);
+        if done.is_ok() && versions.left_out.is_empty() {
+            versions.all_lead_to(whole);
+        }
         if done.is_err() {
             versions.observed = before;
         }

@@ -43,10 +43,17 @@ pub(crate) struct Bares(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// The sites of each instruction, by its place in the module; filled when somebody asks for the first time.
-    sites: Option<HashMap<u32, Vec<Site>>>,
-    standing: HashMap<u32, Standing>,
+    /// Instructions that have sites, in the order of their places in the module; filled when somebody asks for the first time.
+    all: Vec<Instruction>,
     memory: Vec<(CodeMemory, usize)>,
+}
+
+/// An instruction, its sites, and what is wanted of them.
+#[derive(Debug)]
+struct Instruction {
+    offset: u32,
+    sites: Vec<Site>,
+    standing: Option<Standing>,
 }
 
 /// A site, where it is executed and where it can be written.
@@ -89,22 +96,24 @@ impl Site {
 }
 
 impl ModuleInner {
-    /// Whether there is a bare site before the instruction at a place in the module.
-    pub(crate) fn has_bare(&self, offset: u32) -> Result<bool, Error> {
+    /// The number of the instruction at a place in the module, if there is a bare site before it.
+    pub(crate) fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
         let mut state = self.bares.0.lock();
-        self.find_bares(&mut state)?;
-        Ok(state.sites.as_ref().is_some_and(|sites| sites.contains_key(&offset)))
+        if state.all.is_empty() {
+            add(&mut state.all, &self.code)?;
+            self.pieces.iter().try_for_each(|piece| add(&mut state.all, &piece.code))?;
+        }
+        Ok(state.all.binary_search_by_key(&offset, |instruction| instruction.offset).ok())
     }
 
     /// Has the sites of an instruction do something, at once. What they have counted before stays. Not if they do something else for somebody, or are a
     /// flag already.
-    pub(crate) fn stand_bare(&self, offset: u32, does: Bareness) -> Result<bool, Error> {
+    pub(crate) fn stand_bare(&self, number: usize, does: Bareness) -> Result<bool, Error> {
         let mut state = self.bares.0.lock();
-        self.find_bares(&mut state)?;
-        let State { sites: Some(sites), standing, memory } = &mut *state else { return Ok(false) };
-        let Some(sites) = sites.get(&offset) else { return Ok(false) };
+        let State { all, memory } = &mut *state;
+        let Instruction { sites, standing, .. } = &mut all[number];
         let barrier = || Barrier::best().and_then(Barrier::pass).map_err(Error::system);
-        let known = standing.entry(offset).or_insert_with(|| Standing::new(does));
+        let known = standing.get_or_insert_with(|| Standing::new(does));
         if known.users > 0 && (known.does, does) != (Bareness::Counter, Bareness::Counter) {
             return Ok(false);
         }
@@ -118,69 +127,71 @@ impl ModuleInner {
             sites.iter().try_for_each(|site| known.connect(memory, &self.code, *site))?;
             barrier()?;
         }
-        state.switch(offset, true);
+        all[number].switch(true);
         Ok(true)
     }
 
     /// Has one more, or one less, want the sites of each instruction to do what they do.
-    pub(crate) fn switch_bare(&self, offsets: &[u32], on: bool) {
+    pub(crate) fn switch_bare(&self, numbers: impl Iterator<Item = usize>, on: bool) {
         let mut state = self.bares.0.lock();
-        offsets.iter().for_each(|offset| state.switch(*offset, on));
+        numbers.for_each(|number| state.all[number].switch(on));
     }
 
     /// How often the sites of an instruction were come by while they counted; whether they were, if they are flags.
-    pub(crate) fn counted_bare(&self, offset: u32) -> u64 {
-        self.bares.0.lock().standing.get(&offset).map_or(0, |standing| standing.counter.load(Relaxed))
-    }
-
-    /// Looks for all sites.
-    fn find_bares(&self, state: &mut State) -> Result<(), Error> {
-        if state.sites.is_some() {
-            return Ok(());
-        }
-        let mut sites = HashMap::new();
-        add(&mut sites, &self.code)?;
-        self.pieces.iter().try_for_each(|piece| add(&mut sites, &piece.code))?;
-        state.sites = Some(sites);
-        Ok(())
+    pub(crate) fn counted_bare(&self, number: usize) -> u64 {
+        self.bares.0.lock().all[number].standing.as_ref().map_or(0, |standing| standing.counter.load(Relaxed))
     }
 
     /// Has sites of new code do what those do that are there. It is not executed yet.
     pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
         let mut state = self.bares.0.lock();
-        let State { sites: Some(sites), standing, memory } = &mut *state else { return Ok(()) };
-        let mut new = HashMap::new();
-        add(&mut new, code)?;
-        for (offset, new) in new {
-            if let Some(known) = standing.get_mut(&offset) {
-                new.iter().try_for_each(|site| known.connect(memory, &self.code, *site))?;
-                new.iter().for_each(|site| site.switch(known.is_on()));
+        let State { all, memory } = &mut *state;
+        if all.is_empty() {
+            return Ok(());
+        }
+        let writable = code.writable()? as usize;
+        for bare in code.tables.bares.iter() {
+            // Every version has the same instructions.
+            let Ok(number) = all.binary_search_by_key(&bare.offset, |instruction| instruction.offset) else { continue };
+            let Instruction { sites, standing, .. } = &mut all[number];
+            let site = Site { at: code.at(bare.at) as usize, writable: writable + bare.at as usize };
+            if let Some(known) = standing {
+                known.connect(memory, &self.code, site)?;
+                site.switch(known.is_on());
             }
-            sites.entry(offset).or_default().extend(new);
+            sites.push(site);
         }
         Ok(())
     }
 }
 
-/// Adds the sites of some code.
-fn add(sites: &mut HashMap<u32, Vec<Site>>, code: &Code) -> Result<(), Error> {
+/// Adds the sites of some code, nobody of which does anything yet.
+fn add(all: &mut Vec<Instruction>, code: &Code) -> Result<(), Error> {
     if code.tables.bares.is_empty() {
         return Ok(());
     }
     let writable = code.writable()? as usize;
     for bare in code.tables.bares.iter() {
         let site = Site { at: code.at(bare.at) as usize, writable: writable + bare.at as usize };
-        sites.entry(bare.offset).or_default().push(site);
+        all.push(Instruction { offset: bare.offset, sites: vec![site], standing: None });
     }
+    all.sort_by_key(|instruction| instruction.offset);
+    all.dedup_by(|one, before| {
+        let is_same = one.offset == before.offset;
+        if is_same {
+            before.sites.append(&mut one.sites);
+        }
+        is_same
+    });
     Ok(())
 }
 
-impl State {
-    fn switch(&mut self, offset: u32, on: bool) {
-        let (Some(sites), Some(known)) = (&self.sites, self.standing.get_mut(&offset)) else { return };
+impl Instruction {
+    fn switch(&mut self, on: bool) {
+        let Some(known) = &mut self.standing else { return };
         known.users = if on { known.users + 1 } else { known.users.saturating_sub(1) };
         let is_on = known.is_on();
-        sites[&offset].iter().for_each(|site| site.switch(is_on));
+        self.sites.iter().for_each(|site| site.switch(is_on));
     }
 }
 

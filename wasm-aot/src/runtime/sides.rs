@@ -68,6 +68,26 @@ impl Sides {
         Self { functions: vec![Ranges::default(); functions], ..Self::default() }
     }
 
+    /// Whether there is something of every function.
+    pub(super) fn are_all_there(&self) -> bool {
+        self.functions.iter().all(|ranges| ranges.start != 0)
+    }
+
+    /// Where functions begin.
+    pub(super) fn starts(&self) -> impl Iterator<Item = usize> {
+        self.functions.iter().map(|ranges| ranges.start)
+    }
+
+    /// All bytes that are switched.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// All entries of loops.
+    pub(super) fn entries(&self) -> &[(u32, usize)] {
+        &self.entries
+    }
+
     /// Room for one more; gives its place.
     pub(super) fn add(&mut self) -> usize {
         self.functions.push(Ranges::default());

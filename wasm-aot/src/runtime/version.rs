@@ -49,6 +49,8 @@ pub(super) struct Version {
     pub(super) sides: Sides,
     /// Which functions are there, or need not be.
     pub(super) made: Vec<bool>,
+    /// Whether all of them are there.
+    pub(super) is_whole: bool,
 }
 
 /// Versions of single functions.
@@ -98,6 +100,8 @@ pub(crate) struct Versions {
     pub(super) others: Vec<Version>,
     pub(super) trims: Trims,
     pub(super) current: Vec<Current>,
+    /// Where all functions lead, if they lead to the same.
+    all: Option<Current>,
     /// What is to be observed.
     pub(super) observed: Observed,
     /// Which hooks are not to be there, of all plans that there are.
@@ -133,10 +137,45 @@ impl Versions {
         self.stubs.as_ref().map(|_| self.side(self.current[function], function).start)
     }
 
+    /// Has calls and loops of all functions lead to one version, in one go, if that can be done: if all lead from one version to another, and both have
+    /// everything. Tells whether it was.
+    pub(super) fn switch_all(&mut self, module: &ModuleInner, to: Current) -> bool {
+        let (Some(stubs), Some(from)) = (&self.stubs, self.all) else { return false };
+        if from != to {
+            let (Some(before), Some(after)) = (self.whole_sides(from), self.whole_sides(to)) else { return false };
+            sides::switch(after.places(), false);
+            after.starts().enumerate().for_each(|(function, start)| stubs.set(function, start));
+            lead(module, after.entries());
+            sides::switch(before.places(), true);
+            self.current.fill(to);
+            self.all = Some(to);
+        }
+        true
+    }
+
+    /// A version that has all functions, with entries into all loops.
+    fn whole_sides(&self, version: Current) -> Option<&Sides> {
+        match version {
+            Current::Plain => self.entered.iter().all(|entered| *entered).then_some(&self.plain),
+            Current::Version(version) => self.others[version].is_whole.then(|| &self.others[version].sides),
+            Current::Trim(_) => None,
+        }
+    }
+
+    /// Notes that all functions lead to one version.
+    pub(super) fn all_lead_to(&mut self, version: Current) {
+        self.all = Some(version);
+        if let Current::Version(version) = version {
+            let Version { sides, made, is_whole, .. } = &mut self.others[version];
+            *is_whole = made.iter().all(|made| *made) && sides.are_all_there();
+        }
+    }
+
     /// Has calls and loops of a function lead to one version.
     pub(super) fn switch(&mut self, module: &ModuleInner, function: usize, to: Current) {
         let Some(stubs) = &self.stubs else { return };
         let before = std::mem::replace(&mut self.current[function], to);
+        self.all = None;
         let (was_entered, is_entered) = (self.is_entered(before, function), self.is_entered(to, function));
         let (from, to) = (self.side(before, function), self.side(to, function));
         if from.start == to.start {
@@ -187,7 +226,7 @@ impl Versions {
         Current::Version(known.unwrap_or_else(|| {
             let functions = self.current.len();
             let (sides, made) = (Sides::new(functions), vec![false; functions]);
-            self.others.push(Version { observed: self.observed.clone(), sides, made });
+            self.others.push(Version { observed: self.observed.clone(), sides, made, is_whole: false });
             self.others.len() - 1
         }))
     }
