@@ -9,6 +9,7 @@ mod access;
 mod batch;
 mod frames;
 mod operands;
+mod origins;
 mod outline;
 mod replacement;
 mod shadowing;
@@ -74,6 +75,10 @@ struct Walker<'r, 'a> {
     moved: Vec<(u64, usize)>,
     inserts: Vec<(usize, Vec<u8>)>,
     stretch: Option<Stretch>,
+    /// Whether the program is likely to spend its time in the stretch.
+    hot_stretch: bool,
+    /// The instruction at hand.
+    here: usize,
     /// Whether the program is likely to spend its time at each instruction.
     hot: Vec<bool>,
     /// Whether references to certain types occur.
@@ -82,6 +87,10 @@ struct Walker<'r, 'a> {
     tight: Vec<bool>,
     /// Calls of libraries that are put off.
     waiting: Vec<batch::Waiting>,
+    /// Whether operands are followed.
+    follows: bool,
+    /// Of operands on the stack: the local whose value they are.
+    origins: Vec<Option<u32>>,
     /// Locals in which operands waited.
     spare: Vec<(u32, ValType)>,
     /// What is known of the entry that the instruction before got from a table, in a local.
@@ -168,10 +177,14 @@ pub(crate) fn rewrite<'a>(
         moved: vec![],
         inserts: vec![],
         stretch: None,
+        hot_stretch: false,
+        here: 0,
         hot,
         typed,
         tight,
         waiting: vec![],
+        follows: Walker::follows(&r.program.probes),
+        origins: vec![],
         spare: vec![],
         got: None,
         behind_branch: BTreeMap::new(),
@@ -361,7 +374,8 @@ impl<'a> Walker<'_, 'a> {
 
     /// Rewrites an instruction, or a block that is replaced: the number of the next.
     fn instruction(&mut self, i: usize) -> Result<usize, wasmparser::Error> {
-        let (nesting, offset) = (self.ops[i].nesting, self.ops[i].offset);
+        let nesting = self.ops[i].nesting;
+        self.here = i;
         self.before(i);
         if self.ops[i].is_label() {
             self.end_stretch();
@@ -416,8 +430,7 @@ impl<'a> Walker<'_, 'a> {
             }
         }
         self.write_op(i);
-        let operator = self.ops[i].operator.clone();
-        self.validator.op(offset, &operator)?;
+        self.validated(i)?;
         if behind {
             self.behind(i);
         }
@@ -579,7 +592,7 @@ impl<'a> Walker<'_, 'a> {
             self.end_frames();
         }
         self.end_stretch();
-        self.validator.op(self.ops[i].offset, &self.ops[i].operator.clone())
+        self.validated(i)
     }
 
     fn action(

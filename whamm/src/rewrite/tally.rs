@@ -53,22 +53,30 @@ impl Stretch {
         *self.counters.entry((amount, wide)).or_insert_with(new)
     }
 
-    /// The code that counts.
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
-    pub(crate) fn code(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        let mut put = InstructionSink::new(&mut bytes);
-        for (&(amount, wide), &global) in &self.counters {
-            put.global_get(global);
-            if wide {
-                put.i64_const(amount).i64_add();
-            } else {
-                put.i32_const(amount as i32).i32_add();
-            }
-            put.global_set(global);
-        }
-        bytes
+    /// Whether nothing is counted in it but what its runs add to sums.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.counters.is_empty()
     }
+
+    /// The code that counts.
+    pub(crate) fn code(&self) -> Vec<u8> {
+        self.counters.iter().flat_map(|(&(amount, wide), &global)| increase((global, wide), amount)).collect()
+    }
+}
+
+/// The code that adds to a sum.
+#[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
+pub(crate) fn increase((global, wide): Sum, amount: i64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut put = InstructionSink::new(&mut bytes);
+    put.global_get(global);
+    if wide {
+        put.i64_const(amount).i64_add();
+    } else {
+        put.i32_const(amount as i32).i32_add();
+    }
+    put.global_set(global);
+    bytes
 }
 
 /// The code of a function that gives what runs have added to a sum; there are some.

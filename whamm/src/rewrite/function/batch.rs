@@ -49,7 +49,7 @@ impl<'a> Walker<'_, 'a> {
         if !fits || self.waiting.len() == MOST {
             self.make_calls();
         }
-        let Some((operands, held)) = self.put_by(&values, i, args) else { return false };
+        let Some((operands, held)) = self.put_by(&values, args) else { return false };
         let tight = hot && self.tight[i];
         self.waiting.push(Waiting { shared, values, operands, held, hot, tight });
         true
@@ -88,11 +88,11 @@ impl<'a> Walker<'_, 'a> {
 
     /// Keeps the operands that are asked for until the call is made.
     #[expect(clippy::type_complexity, reason = "where they are, and what is ours of it")]
-    fn put_by(&mut self, values: &[Expr], i: usize, args: &[W]) -> Option<(HashMap<Bound, Storage>, Vec<(u32, ValType)>)> {
+    fn put_by(&mut self, values: &[Expr], args: &[W]) -> Option<(HashMap<Bound, Storage>, Vec<(u32, ValType)>)> {
         let Some(deepest) = deepest(values) else { return Some((HashMap::new(), vec![])) };
         let taken: Vec<ValType> = args.get(..=usize::from(deepest))?.iter().map(|&t| self.val(t)).collect();
-        if let (0, Some(O::LocalGet { local_index })) = (deepest, i.checked_sub(1).map(|before| &self.ops[before].operator)) {
-            return Some((bound_to(&[*local_index]), vec![]));
+        if let Some(operands) = self.in_locals(values) {
+            return Some((operands, vec![]));
         }
         let held: Vec<(u32, ValType)> = taken.into_iter().map(|ty| (self.hold(ty), ty)).collect();
         let own: Vec<u32> = held.iter().map(|h| h.0).collect();
@@ -107,6 +107,21 @@ impl<'a> Walker<'_, 'a> {
             self.put().local_get(local);
         }
         Some((bound_to(&own), held))
+    }
+
+    /// Where operands that are asked for are, if all of them are still values of the program's locals.
+    fn in_locals(&self, values: &[Expr]) -> Option<HashMap<Bound, Storage>> {
+        let mut found = Some(HashMap::new());
+        let mut look = |e: &Expr| {
+            if let ExprKind::Bound(Bound::Arg(n)) = e.kind {
+                match (self.origin(n), &mut found) {
+                    (Some(local), Some(all)) => drop(all.insert(Bound::Arg(n), Storage::Locals(local))),
+                    _ => found = None,
+                }
+            }
+        };
+        values.iter().for_each(|value| value.walk(&mut look));
+        found
     }
 
     fn hold(&mut self, ty: ValType) -> u32 {
@@ -148,16 +163,25 @@ impl<'a> Walker<'_, 'a> {
     fn ask_and_call(&mut self, waiting: &[Waiting]) {
         let shared = &waiting[0].shared;
         let Some((unless, no)) = rare(&shared.stmts) else { return };
-        let mut own = Vec::new();
-        for (n, site) in waiting.iter().enumerate() {
-            let numbers: Vec<u32> = shared.types.iter().map(|&ty| self.locals.take(ty)).collect();
+        let (mut own, mut asked) = (Vec::new(), Vec::<(Vec<u8>, Vec<u32>)>::new());
+        for site in waiting {
+            let start = self.out.len();
             self.hand_over(&site.values, &site.operands);
+            let handed = self.out.split_off(start);
+            // What is asked a second time has the same answer.
+            if let Some((_, numbers)) = asked.iter().find(|before| before.0 == handed) {
+                own.extend(numbers);
+                continue;
+            }
+            let numbers: Vec<u32> = shared.types.iter().map(|&ty| self.locals.take(ty)).collect();
+            self.out.extend(&handed);
             let question = self.question(unless, &numbers);
             self.set_and(&numbers, &question);
-            if n > 0 {
+            if !asked.is_empty() {
                 self.put().i32_or();
             }
-            own.extend(numbers);
+            own.extend(&numbers);
+            asked.push((handed, numbers));
         }
         self.put().if_(BlockType::Empty);
         match waiting {

@@ -232,8 +232,7 @@ impl<'a> Walker<'_, 'a> {
 
     fn add(&mut self, sum: tally::Sum, always: i64, through: i64) {
         if always != 0 {
-            let at = self.out.len();
-            self.stretch.get_or_insert_with(|| Stretch::new(at)).add(sum, always);
+            self.present_stretch().add(sum, always);
         }
         if through != 0 {
             let runs = (self.passages(sum.1), sum.1);
@@ -243,10 +242,20 @@ impl<'a> Walker<'_, 'a> {
 
     /// A counter of the current stretch.
     fn counter(&mut self, amount: i64, wide: bool) -> u32 {
-        let at = self.out.len();
+        self.present_stretch();
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
+        let at = self.out.len();
         self.stretch.get_or_insert_with(|| Stretch::new(at)).counter(amount, wide, || support.global(slot, 0))
+    }
+
+    /// The stretch that goes on here, or begins here.
+    fn present_stretch(&mut self) -> &mut Stretch {
+        if self.stretch.is_none() {
+            self.hot_stretch = self.is_hot(self.here);
+        }
+        let at = self.out.len();
+        self.stretch.get_or_insert_with(|| Stretch::new(at))
     }
 
     /// A counter of the stretch that begins behind the branch.
@@ -265,6 +274,7 @@ impl<'a> Walker<'_, 'a> {
                 stretch.counter(1, wide, || global);
             }
             self.stretch = Some(stretch);
+            self.hot_stretch = self.is_hot(self.here);
         }
     }
 
@@ -272,6 +282,12 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn end_stretch(&mut self) {
         let Some(mut stretch) = self.stretch.take() else { return };
         let sums = std::mem::take(&mut stretch.sums);
+        if let (true, Some((&sum, &amount))) =
+            (!self.hot_stretch && sums.len() == 1 && stretch.is_plain(), sums.first_key_value())
+        {
+            self.inserts.push((stretch.at, tally::increase(sum, amount)));
+            return;
+        }
         if !sums.is_empty() {
             let wide = sums.keys().any(|s| s.1);
             let slot = if wide { ValType::I64 } else { ValType::I32 };

@@ -1,0 +1,43 @@
+//! Where operands come from: of some it is plain that they are still the value of one of the program's locals.
+//!
+//! Such an operand need not be kept for a probe that asks for it later: the local is read again, until it is set. What lies between the place
+//! where a value is pushed and the place where it is taken also stands between them in the code, so one pass in order sees every change.
+
+use super::*;
+
+impl Walker<'_, '_> {
+    /// Whether operands can be followed: no probe changes values.
+    pub(super) fn follows(probes: &[Probe]) -> bool {
+        probes.iter().all(|probe| probe.body.assigned.is_empty() && !probe.matched.mode.name().contains("alt"))
+    }
+
+    /// The local of which an operand is the value, by its number from the top.
+    pub(super) fn origin(&self, operand: u8) -> Option<u32> {
+        let below_top = self.origins.len().checked_sub(1 + usize::from(operand))?;
+        self.origins[below_top]
+    }
+
+    /// Goes on behind an instruction, which is valid.
+    pub(super) fn validated(&mut self, i: usize) -> Result<(), wasmparser::Error> {
+        let operator = self.ops[i].operator.clone();
+        let taken = operator.operator_arity(&self.validator).map(|arity| arity.0 as usize);
+        self.validator.op(self.ops[i].offset, &operator)?;
+        if self.follows {
+            self.follow(&operator, taken);
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, operator: &O<'_>, taken: Option<usize>) {
+        if let O::LocalSet { local_index } | O::LocalTee { local_index } = operator {
+            self.origins.iter_mut().filter(|origin| **origin == Some(*local_index)).for_each(|origin| *origin = None);
+        }
+        let height = self.validator.operand_stack_height() as usize;
+        let left = taken.map_or(0, |taken| self.origins.len().saturating_sub(taken));
+        self.origins.truncate(left.min(height));
+        self.origins.resize(height, None);
+        if let (O::LocalGet { local_index } | O::LocalTee { local_index }, Some(top)) = (operator, self.origins.last_mut()) {
+            *top = Some(*local_index);
+        }
+    }
+}
