@@ -117,6 +117,98 @@ fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
     }
 }
 
+/// A monitor that inserts probes: what it imports and declares, with more behind it.
+fn inserting(more: &str) -> String {
+    format!(
+        r#"(module
+            (import "wasm-aot:ext" "v1" (func))
+            (import "whamm:dyninstr" "insert_new_probe" (func $insert (param i32 i32 funcref) (result i32)))
+            (import "wasm-aot:ext" "insert_probe" (func $insert_with (param i32 i32 funcref i32 i32) (result i32)))
+            (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
+            (memory (export "memory") 1)
+            (data (i32.const 0) "(arg0, local0, pc, probe_id)") (data (i32.const 32) "(arg0, argh)") (data (i32.const 64) "(arg7)")
+            (global $seen (export "seen") (mut i32) (i32.const 0)) (global $sum (export "sum") (mut i32) (i32.const 0))
+            (global $id (export "id") (mut i32) (i32.const 0)) (global $done (mut i32) (i32.const 0))
+            (elem declare func $count $add $two $gives)
+            (func $count (global.set $seen (i32.add (global.get $seen) (i32.const 1))))
+            (func $two (param i32 i32)) (func $gives (result i32) (i32.const 0))
+            (func $add (param $arg i32) (param $local i32) (param $pc i32) (param $id i32)
+                (call $count)
+                (if (i32.or (i32.ne (local.get $pc) (i32.const 18)) (i32.ne (local.get $id) (global.get $id))) (then (unreachable)))
+                (global.set $sum (i32.add (global.get $sum) (i32.mul (local.get $arg) (local.get $local)))))
+            {more})"#
+    )
+}
+
+#[test]
+fn probes_are_inserted_from_inside_of_probes_with_and_without_parameters() {
+    let plain = inserting(
+        r#"(func (export "wasm:func:entry (fid)") (param i32)
+            (if (i32.eqz (global.get $done)) (then
+                (global.set $done (i32.const 1))
+                (global.set $id (call $insert (local.get 0) (i32.const 18) (ref.func $count))))))
+        (func (export "wasm:exit") (call $remove (global.get $id)))"#,
+    );
+    let given = plain.replace(
+        "(call $insert (local.get 0) (i32.const 18) (ref.func $count))",
+        "(call $insert_with (local.get 0) (i32.const 18) (ref.func $add) (i32.const 0) (i32.const 28))",
+    );
+    for calls in BOTH {
+        let mut run = observed(&plain, FACTORIAL, 4, calls);
+        // The activation that was being entered goes on in the code that it was in.
+        assert_eq!(run.global("seen"), 3);
+        run.call("main", &[Val::I32(4)]).expect("it runs");
+        assert_eq!(run.global("seen"), 3 + 4);
+        run.report();
+        run.call("main", &[Val::I32(4)]).expect("it runs");
+        assert_eq!(run.global("seen"), 3 + 4);
+        let mut run = observed(&given, FACTORIAL, 1, calls);
+        run.call("main", &[Val::I32(4)]).expect("it runs");
+        // The factorials below, times the numbers themselves.
+        assert_eq!((run.global("seen"), run.global("sum")), (4, 24 + 6 + 2 + 1));
+    }
+}
+
+#[test]
+fn probes_are_inserted_before_the_program_runs_and_take_themselves_away() {
+    let monitor = inserting(
+        r#"(func $once (call $count) (call $remove (global.get $id))) (elem declare func $once)
+        (func $begin
+            (drop (call $insert (i32.const 0) (i32.const 0) (ref.func $count)))
+            (drop (call $insert (i32.const 0) (i32.const 16) (ref.func $count)))
+            (global.set $id (call $insert (i32.const 0) (i32.const 18) (ref.func $once))))
+        (start $begin)"#,
+    );
+    for calls in BOTH {
+        let mut run = observed(&monitor, FACTORIAL, 3, calls);
+        // Four activations, three calls, and one of the multiplications.
+        assert_eq!(run.global("seen"), 4 + 3 + 1);
+        assert_eq!(run.observation.matches(), [("monitor".to_owned(), 3)]);
+    }
+}
+
+#[test]
+fn what_cannot_be_inserted_is_told_by_a_number() {
+    for (call, code) in [
+        ("$insert (i32.const 7) (i32.const 1) (ref.func $count)", -1),
+        ("$insert (i32.const 0) (i32.const 1) (ref.func $count)", -2),
+        ("$insert (i32.const 1) (i32.const 2) (ref.func $count)", -3),
+        ("$insert (i32.const 1) (i32.const 1) (ref.func $two)", -4),
+        ("$insert (i32.const 1) (i32.const 1) (ref.func $gives)", -5),
+        ("$insert (i32.const 1) (i32.const 1) (ref.null func)", -6),
+        ("$insert (i32.const 1) (i32.const 1) (ref.func $remove)", -7),
+        ("$insert_with (i32.const 1) (i32.const 1) (ref.func $two) (i32.const 32) (i32.const 12)", -8),
+        ("$insert_with (i32.const 1) (i32.const 18) (ref.func $gives) (i32.const 64) (i32.const 6)", -8),
+    ] {
+        let monitor = inserting(&format!(
+            r#"(elem declare func $remove) (func (export "wasm:func:entry") (global.set $id (call {call})))"#
+        ));
+        let program = FACTORIAL.replace("(module", r#"(module (import "env" "log" (func (param i32)))"#);
+        let mut run = observed(&monitor, &program, 0, ProbeCalls::Inlined);
+        assert_eq!(run.global("id"), code, "{call}");
+    }
+}
+
 #[test]
 fn what_is_only_added_up_is_right_whenever_somebody_looks() {
     let monitor = r#"(module (memory 1)

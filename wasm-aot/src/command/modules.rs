@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wasm_aot::observer::{Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during};
-use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
+use wasm_aot::wasi::{self, BuildError, Buffer, Sink, WasiCtx, WasiCtxBuilder};
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
 /// The worlds of a program and of those that look at it, which share a store and nothing else.
@@ -181,6 +181,11 @@ impl Compiled {
     }
 }
 
+/// What monitors see of the world: their streams, and a variable by which the core library of Whamm 2.0.1 prints what it would write to a file.
+pub(crate) fn world(streams: WasiCtxBuilder) -> Result<WasiCtx, BuildError> {
+    streams.env("TO_CONSOLE", "true").build()
+}
+
 /// What monitors say in the middle of a run, instead of printing it: all, or the one of that name.
 pub(crate) fn said(
     mut store: StoreContextMut<'_, World>,
@@ -189,8 +194,8 @@ pub(crate) fn said(
     patience: Duration,
 ) -> Result<String, String> {
     let buffer = Buffer::with_limit(MOST_SAID);
-    let world = WasiCtx::builder().stdout(Sink::Buffer(buffer.clone())).stderr(Sink::Buffer(buffer.clone()));
-    let world = world.build().map_err(|error| error.to_string())?;
+    let streams = WasiCtx::builder().stdout(Sink::Buffer(buffer.clone())).stderr(Sink::Buffer(buffer.clone()));
+    let world = world(streams).map_err(|error| error.to_string())?;
     let before = std::mem::replace(&mut store.data_mut().monitors, world);
     store.set_deadline(Some(patience));
     let (errors, mut printed) = printed_during(|| observation.report_of(store.as_context_mut(), name));

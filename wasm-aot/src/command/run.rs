@@ -81,7 +81,7 @@ impl Run {
         let observation = self.monitoring.begin()?;
         let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
         let interruption = Interruption::new().map_err(Failure::new)?;
-        let monitors = WasiCtx::builder().inherit_stdio().build().map_err(Failure::new)?;
+        let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors });
         let observed = Arc::new(match observation.modules() {
             [] if observation.hooks() => observer::Observation::of(&self.load_observed(&engine, &observation)?),

@@ -20,7 +20,7 @@ struct Buffer {
 }
 
 /// An instance of a module that looks on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Observer {
     pub(crate) name: String,
     pub(crate) module: Module,

@@ -1,9 +1,10 @@
 //! What the engine has for modules that look on, beside WASI: what the program is like, taking probes away, and a few tools.
 
+use super::insertion::{self, Refusal};
 use super::rule::MARKER;
 use super::switches::Switches;
 use crate::module::ModuleInfo;
-use crate::{Caller, Error, FuncType, Linker, Memory, ValType};
+use crate::{AsContextMut, Caller, Error, Func, FuncType, Linker, Memory, ValType};
 use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -38,9 +39,47 @@ pub fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>,
     linker.func_wrap(MARKER.0, MARKER.1, || {})?;
     slots(linker)?;
     let own = switches.clone();
-    linker.func_wrap("whamm:dyninstr", "remove_probe", move |id: i32| own.switch(id.cast_unsigned(), false))?;
+    linker.func_wrap("whamm:dyninstr", "remove_probe", move |id: i32| {
+        own.switch(id.cast_unsigned(), false);
+        own.insertions().remove(id.cast_unsigned());
+    })?;
+    let (own, of) = (switches.clone(), Arc::clone(program));
+    let insert = move |caller: Caller<'_, T>, function: i32, pc: i32, callee: Option<Func>| {
+        inserted(caller, &of, &own, [function, pc], callee, None)
+    };
+    linker.func_wrap("whamm:dyninstr", "insert_new_probe", insert)?;
+    let (own, of) = (switches.clone(), Arc::clone(program));
+    let insert = move |mut caller: Caller<'_, T>, function: i32, pc: i32, callee: Option<Func>, at: i32, len: i32| {
+        let params = String::from_utf8_lossy(&text(&mut caller, at, len)?).into_owned();
+        inserted(caller, &of, &own, [function, pc], callee, Some(&params))
+    };
+    linker.func_wrap(MARKER.0, "insert_probe", insert)?;
     tools(linker)?;
     super::reflection::add_to_linker(linker, program)
+}
+
+/// Puts a probe where a monitor wants it; gives its number, or why not.
+fn inserted<T: 'static>(
+    mut caller: Caller<'_, T>,
+    program: &Program,
+    switches: &Switches,
+    place: [i32; 2],
+    callee: Option<Func>,
+    params: Option<&str>,
+) -> Result<i32, Error> {
+    let Some(callee) = callee else { return Ok(Refusal::Null as i32) };
+    let mut store = caller.as_context_mut();
+    let Some((module, index)) = callee.owner(store.core()) else { return Ok(Refusal::Foreign as i32) };
+    let wish = match insertion::wish(program, place, callee, &module.info, index, params) {
+        Ok(wish) => wish,
+        Err(refusal) => return Ok(refusal as i32),
+    };
+    let word = |id: u32| {
+        switches.make(id, 1, true);
+        switches.word(id).expect("made just now")
+    };
+    let done = switches.insertions().insert(store, program, wish, switches.rests(), word)?;
+    Ok(done.map_or_else(|refusal| refusal as i32, u32::cast_signed))
 }
 
 /// Slots of activations: code that uses them is written out where it is called, and this is never reached.
@@ -85,7 +124,7 @@ pub(super) fn text_memory<T>(caller: &mut Caller<'_, T>) -> Result<Memory, Error
 fn text<T>(caller: &mut Caller<'_, T>, at: i32, len: i32) -> Result<Vec<u8>, Error> {
     let memory = text_memory(caller)?;
     let mut bytes = vec![0; (len.cast_unsigned() as usize).min(1 << 24)];
-    memory.read(crate::AsContextMut::as_context_mut(caller), at.cast_unsigned() as usize, &mut bytes)?;
+    memory.read(caller.as_context_mut(), at.cast_unsigned() as usize, &mut bytes)?;
     Ok(bytes)
 }
 

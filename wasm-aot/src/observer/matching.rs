@@ -7,7 +7,7 @@ use super::ObserverError;
 use super::binding::{Argument, Binding, Bindings, Moment};
 use super::guest::{Known, Number, Observer, is_endless};
 use super::name::{Asked, Event, Mode};
-use super::rule::{Given, Helper, What};
+use super::rule::{Given, Helper, Rule, What};
 use super::site::{self, Immediate, Nesting, Site};
 use crate::StoreContextMut;
 use crate::error::CompileError;
@@ -68,10 +68,49 @@ impl Ordered {
 
 /// Matches a monitor with a program.
 pub(crate) fn bind<T: 'static>(
-    mut store: StoreContextMut<'_, T>,
+    store: StoreContextMut<'_, T>,
     observer: &mut Observer,
     bytes: &[u8],
     bindings: &mut Bindings,
+) -> Result<(), ObserverError> {
+    each_function(store, observer, bytes, None, |matcher, body, allocations| {
+        let function = body.index;
+        let allocations = matcher.function(body, allocations)?;
+        bindings.insert(function, std::mem::take(&mut matcher.found));
+        Ok(allocations)
+    })
+}
+
+/// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0. Its number is given.
+pub(crate) fn bind_at<T: 'static>(
+    store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    bytes: &[u8],
+    rule: Rule,
+    [function, pc]: [u32; 2],
+    id: u32,
+) -> Result<Option<Binding>, ObserverError> {
+    let before = std::mem::replace(&mut observer.rules, vec![rule]);
+    let mut found = Vec::new();
+    let done = each_function(store, observer, bytes, Some(pc), |matcher, body, allocations| {
+        if body.index != function {
+            return Ok(allocations);
+        }
+        matcher.ids = id;
+        let allocations = matcher.function(body, allocations)?;
+        found.append(&mut matcher.found);
+        Ok(allocations)
+    });
+    observer.rules = before;
+    done.map(|()| found.into_iter().next())
+}
+
+fn each_function<T: 'static>(
+    mut store: StoreContextMut<'_, T>,
+    observer: &mut Observer,
+    bytes: &[u8],
+    only: Option<u32>,
+    mut each: impl FnMut(&mut Matcher<'_, T>, Body<'_>, FuncValidatorAllocations) -> Result<FuncValidatorAllocations, ObserverError>,
 ) -> Result<(), ObserverError> {
     let module::Reading { info, bodies } =
         module::read(bytes, store.core().engine.target().options.features).map_err(ObserverError::program)?;
@@ -87,15 +126,14 @@ pub(crate) fn bind<T: 'static>(
         info: &info,
         bytes,
         lines: debug_information(&info, bytes).and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+        only,
         ids: 0,
         found: Vec::new(),
         fid: 0,
     };
     let mut allocations = FuncValidatorAllocations::default();
     for body in bodies {
-        let function = body.index;
-        allocations = matcher.function(body, allocations)?;
-        bindings.insert(function, std::mem::take(&mut matcher.found));
+        allocations = each(&mut matcher, body, allocations)?;
     }
     matcher.observer.rest(&mut matcher.store);
     Ok(())
@@ -119,6 +157,8 @@ struct Matcher<'m, T: 'static> {
     info: &'m ModuleInfo,
     bytes: &'m [u8],
     lines: Option<Lines<'m>>,
+    /// The only instruction that is looked at, if it is one; 0 for the function's beginning.
+    only: Option<u32>,
     ids: u32,
     found: Vec<Binding>,
     fid: u32,
@@ -249,6 +289,10 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     fn all(&mut self, rules: &[u16], place: &Place<'_, '_>, moment: Moment, validator: &Validator) -> Result<(), ObserverError> {
+        let pc = if moment == Moment::Entry { 0 } else { place.site.pc };
+        if self.only.is_some_and(|only| only != pc) {
+            return Ok(());
+        }
         for rule in rules {
             if let Some(binding) = self.one(*rule, place, moment, validator)? {
                 self.found.push(binding);

@@ -9,6 +9,7 @@
 mod binding;
 mod guest;
 mod host;
+mod insertion;
 mod matching;
 mod name;
 mod observation;
@@ -88,6 +89,16 @@ pub enum ObserverError {
         monitor: String,
         /// For which of its exports.
         export: String,
+    },
+    /// It has put a probe where the program has not what the probe asks for.
+    #[error("monitor {}: a probe that it inserts in function {function} at {pc}: what it asks for is not there", Printable(.monitor))]
+    Inserted {
+        /// Its name.
+        monitor: String,
+        /// The function.
+        function: u32,
+        /// The instruction.
+        pc: u32,
     },
     /// One of its functions has failed that is called by itself.
     #[error("monitor {}: {}: {error}", Printable(.monitor), Printable(.export))]

@@ -1,6 +1,7 @@
 //! A program that is looked at: matched, compiled with what its monitors want to be called for, and asked in the end what was seen.
 
 use super::binding::{Binding, Bindings, Moment};
+use super::insertion::Inserted;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
@@ -56,6 +57,8 @@ pub struct Matched {
     observer: Observer,
     guest: Arc<Guest>,
     list: Vec<(u32, Binding)>,
+    /// What it has inserted itself so far.
+    inserted: Vec<Inserted>,
     number: u16,
 }
 
@@ -74,13 +77,14 @@ impl Observation {
             None => Draft::default(),
         };
         let (mut places, mut tallies) = (HashMap::new(), Vec::new());
-        let (mut monitors, mut switched) = (Vec::new(), Vec::new());
+        let (mut monitors, mut switched, mut insertions) = (Vec::new(), Vec::new(), Vec::new());
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
-            let matched = Matched::new(store.as_context_mut(), observer, number, calls, &program.bytes)?;
+            let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
             matched.places(&mut places);
-            let Matched { observer, guest, list, .. } = matched;
-            let (is_switched, matches) = (observer.is_switched(), list.len());
+            let Matched { observer, guest, list, inserted, .. } = matched;
+            insertions.push(inserted);
+            let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
             if is_switched && has_sites {
                 switched.push((monitors.len(), guest, list));
@@ -105,6 +109,10 @@ impl Observation {
         let module = Module::with_plan(&engine, &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
         watch.into_iter().for_each(|watch| watch.compiled(&module));
         tallies.sort_by_key(|tally| (tally.function, tally.offset));
+        for (monitor, inserted) in monitors.iter().zip(insertions) {
+            let Monitor { observer, .. }: &Monitor = monitor;
+            observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
+        }
         for (number, guest, list) in switched {
             let switches = monitors[number].observer.switches.clone();
             let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches))?;
@@ -144,7 +152,7 @@ impl Observation {
         program: &Program,
     ) -> Result<Matched, ObserverError> {
         let number = self.monitors.lock().len() as u16;
-        let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, &program.bytes)?;
+        let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
         bound_memories(&mut store);
         Ok(matched)
     }
@@ -156,8 +164,9 @@ impl Observation {
             return Err(ObserverError::program(Error::Attach(why.into())));
         }
         matched.places(&mut self.places.lock());
-        let Matched { observer, guest, list, .. } = matched;
-        let matches = list.len();
+        let Matched { observer, guest, list, inserted, .. } = matched;
+        let matches = list.len() + inserted.len();
+        observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
         let standing = begin(&observer, Standing::new(&self.module, &guest, list, observer.switches.clone()))?;
         self.monitors.lock().push(Monitor { observer, matches, standing: Some(standing), is_gone: false });
         Ok(matches)
@@ -273,6 +282,12 @@ impl Observation {
                 standing.switches.switch(probe.id, on);
             }
         });
+        standing.switches.insertions().each(|id, place| {
+            if which.means(INSERTED, place.function, &names(info, place.function), place.offset) {
+                meant += 1;
+                standing.switches.switch(id, on);
+            }
+        });
         if meant == 0 {
             return Err(SelectionError::Nothing { which: which.to_string() });
         }
@@ -311,6 +326,9 @@ fn begin(observer: &Observer, standing: Standing) -> Result<Arc<Standing>, Obser
     Ok(standing)
 }
 
+/// What stands in place of an export's name for probes that a monitor has inserted itself.
+const INSERTED: &str = "inserted";
+
 /// What a function is called: as people read it, and as it is exported.
 fn names(info: &ModuleInfo, function: u32) -> Vec<String> {
     let exports = info.exports.iter().filter(|export| export.space == Space::Func && export.index == function);
@@ -334,18 +352,20 @@ impl Matched {
         mut observer: Observer,
         number: u16,
         calls: ProbeCalls,
-        bytes: &[u8],
+        program: &Program,
     ) -> Result<Self, ObserverError> {
         let mut bindings = Bindings::default();
-        matching::bind(store.as_context_mut(), &mut observer, bytes, &mut bindings)?;
+        matching::bind(store.as_context_mut(), &mut observer, &program.bytes, &mut bindings)?;
         let mut guests = Guests::default();
         guests.calls = match calls {
             ProbeCalls::Inlined => Calls::Inlined,
             ProbeCalls::Direct => Calls::Direct,
         };
         let guest = guests.of(store.core(), &observer.instance, number.into()).expect("an instance of this store");
-        observer.switches.make(bindings.len(), observer.starts_on());
-        Ok(Self { observer, guest, list: bindings.take().collect(), number })
+        observer.switches.make(0, bindings.len(), observer.starts_on());
+        let own = observer.switches.clone();
+        let inserted = own.insertions().compare(store, &mut observer, program)?;
+        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, number })
     }
 
     /// The monitor's name.
@@ -420,7 +440,9 @@ impl Observer {
 
     /// Whether its probes may be switched without anybody asking for it.
     fn changes_by_itself(&self) -> bool {
-        self.switches.are_limited() || self.imports("whamm:dyninstr", &["remove_probe", "insert_new_probe"])
+        self.switches.are_limited()
+            || self.imports("whamm:dyninstr", &["remove_probe", "insert_new_probe"])
+            || self.imports(MARKER.0, &["insert_probe"])
     }
 
     /// Whether its probes keep something in activations of the program's functions.

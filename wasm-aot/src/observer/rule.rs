@@ -47,12 +47,7 @@ pub(crate) struct Helper {
 /// All rules of a module, in the order of its exports, and everything that is wrong with the others.
 pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     let extended = info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER);
-    let functions: BTreeMap<&str, u32> = info
-        .exports
-        .iter()
-        .filter(|export| export.space == Space::Func)
-        .map(|export| (export.name.as_str(), export.index))
-        .collect();
+    let functions = functions(info);
     let (mut rules, mut wrong) = (Vec::new(), Vec::new());
     for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {
         if export.space != Space::Func {
@@ -67,6 +62,19 @@ pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
         }
     }
     (rules, wrong)
+}
+
+/// The rule of a function that is no export: what it asks for in a name of its own. Everything that we have may be asked for.
+pub(crate) fn rule(info: &ModuleInfo, name: &str, function: u32) -> Result<Rule, Malformed> {
+    let functions = functions(info);
+    let reading = Reading { info, functions: &functions, name };
+    name::parse(name, true).and_then(|name| reading.rule(&name, function))
+}
+
+/// The functions that a module exports.
+fn functions(info: &ModuleInfo) -> BTreeMap<&str, u32> {
+    let exports = info.exports.iter().filter(|export| export.space == Space::Func);
+    exports.map(|export| (export.name.as_str(), export.index)).collect()
 }
 
 /// A name while it is compared with the module.

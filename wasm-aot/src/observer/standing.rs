@@ -127,6 +127,7 @@ impl Standing {
     /// Has it observe, or rest. Which probes are on stays as it is.
     pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
         self.state.lock().is_wanted = on;
+        self.switches.rests().store(!on, Relaxed);
         self.settle()
     }
 

@@ -9,9 +9,10 @@
 //! | n | called n times more | machine code, if the monitor has a number of calls |
 //! | [`ALWAYS`] | called | `ctl`; whoever inserts a probe |
 
+use super::insertion::Insertions;
 use parking_lot::RwLock;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 /// A probe is called for ever.
 pub(super) const ALWAYS: u32 = u32::MAX;
@@ -29,6 +30,16 @@ impl Word {
         self.row[self.at].as_ptr() as i64
     }
 
+    /// Whether the probe is called now; it has one call less then.
+    pub(super) fn takes_one(&self) -> bool {
+        match self.row[self.at].load(Relaxed) {
+            0 => return false,
+            ALWAYS => {}
+            left => self.row[self.at].store(left - 1, Relaxed),
+        }
+        true
+    }
+
     pub(crate) fn is_on(&self) -> bool {
         self.row[self.at].load(Relaxed) != 0
     }
@@ -43,6 +54,9 @@ struct Rows {
     rows: RwLock<Vec<Row>>,
     /// How often a probe is called at most, or 0.
     calls: AtomicU32,
+    /// What the monitor has inserted itself, and whether that rests.
+    insertions: Insertions,
+    rests: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -62,13 +76,22 @@ impl Switches {
         self.0.calls.load(Relaxed) != 0
     }
 
-    /// Makes room for more probes, which are on or off; gives the identity of the first.
-    pub(super) fn make(&self, count: usize, on: bool) -> u32 {
+    /// Makes room for probes with identities from `first` on, which are on or off.
+    pub(super) fn make(&self, first: u32, count: usize, on: bool) {
         let mut rows = self.0.rows.write();
-        let first = rows.last().map_or(0, |row| row.first + row.words.len() as u32);
         let value = if on { self.on_value() } else { 0 };
         rows.push(Row { first, words: (0..count).map(|_| AtomicU32::new(value)).collect() });
-        first
+        rows.sort_by_key(|row| row.first);
+    }
+
+    /// What the monitor has inserted itself.
+    pub(super) fn insertions(&self) -> &Insertions {
+        &self.0.insertions
+    }
+
+    /// Whether what it has inserted itself is not called, for the time being.
+    pub(super) fn rests(&self) -> &Arc<AtomicBool> {
+        &self.0.rests
     }
 
     fn on_value(&self) -> u32 {
@@ -113,12 +136,14 @@ mod tests {
     #[test]
     fn probes_keep_their_words_when_others_come() {
         let switches = Switches::default();
-        assert_eq!((switches.make(3, true), switches.on()), (0, 3));
+        switches.make(0, 3, true);
         let second = switches.word(1).expect("there are three");
-        assert_eq!((switches.make(2, false), switches.on(), switches.count()), (3, 3, 5));
+        switches.make(100, 2, false);
+        assert_eq!((switches.on(), switches.count()), (3, 5));
         switches.switch(1, false);
-        switches.switch(4, true);
-        switches.switch(5, true);
+        switches.switch(3, true);
+        switches.switch(101, true);
+        switches.switch(102, true);
         assert!(!second.is_on() && switches.on() == 3);
     }
 
@@ -126,7 +151,7 @@ mod tests {
     fn a_limited_probe_has_its_calls_again_when_it_is_switched_on() {
         let switches = Switches::default();
         switches.limit(7);
-        switches.make(1, true);
+        switches.make(0, 1, true);
         let word = switches.word(0).expect("there is one");
         word.row[0].store(0, Relaxed);
         switches.switch(0, true);

@@ -82,6 +82,11 @@ impl<'a> Frame<'a> {
         Self { module, inspected, site, vmctx: 0, frame: 0, values: &mut [], has_identity: false }
     }
 
+    /// The address of the instance's vmctx; 0 if it is gone.
+    pub(crate) fn instance(&self) -> usize {
+        self.vmctx
+    }
+
     pub(super) fn has_identity(&self) -> bool {
         self.has_identity
     }

@@ -277,20 +277,31 @@ struct Stop;
 
 impl Receiver for Stop {
     fn fire(&self, firing: &mut Firing<'_>) {
-        // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine code waits for us, so that nobody else uses its store.
-        let store = unsafe {
-            let instance = &**((firing.vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
-            &mut *instance.store
-        };
-        if !store.errands().are_waiting() {
-            return;
-        }
-        // Hooks do not say where they were called from: what is executed meanwhile has nobody outside.
-        let cell = store.cell();
-        let before = (cell.exit_frame.swap(0, Relaxed), cell.exit_pc.swap(0, Relaxed));
-        store.run_errands();
-        let cell = store.cell();
-        cell.exit_frame.store(before.0, Relaxed);
-        cell.exit_pc.store(before.1, Relaxed);
+        with_store_of(firing.vmctx, |mut store| {
+            let core = store.core();
+            if core.errands().are_waiting() {
+                core.run_errands();
+            }
+        });
     }
+}
+
+/// Lends the store of an instance whose machine code waits for a hook. The data are not what they say: nobody looks at them who is not told by the store.
+pub(crate) fn with_store_of<R>(vmctx: usize, what: impl FnOnce(StoreContextMut<'_, ()>) -> R) -> R {
+    // SAFETY: (1) the word at that place of a vmctx is the instance that owns it; (2) its machine code waits for us, so that nobody else uses its store.
+    let store = unsafe {
+        let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
+        &mut *instance.store
+    };
+    // Hooks do not say where they were called from: what is executed meanwhile has nobody outside.
+    let cell: *const crate::vm::StoreCell = store.cell();
+    // SAFETY: (1) a store keeps its cell for as long as it lives.
+    let cell = unsafe { &*cell };
+    let before = (cell.exit_frame.swap(0, Relaxed), cell.exit_pc.swap(0, Relaxed));
+    // SAFETY: (1) whoever is given this context has no use for data of type `()`, of which there is nothing to read; host functions make their own from
+    // the store.
+    let result = what(unsafe { StoreContextMut::from_core(store) });
+    cell.exit_frame.store(before.0, Relaxed);
+    cell.exit_pc.store(before.1, Relaxed);
+    result
 }

@@ -5,7 +5,9 @@
 //! This module exists to read what an instance imports from its vmctx, and what tables and references hold.
 #![allow(unsafe_code)]
 
+use super::function::Func;
 use super::instance::{Instance, InstanceData};
+use super::module::ModuleInner;
 use super::store::StoreCore;
 use crate::compile::{Calls, Guest, Import};
 use crate::module::Space;
@@ -106,6 +108,16 @@ impl Instance {
                 }
             }
         }
+    }
+}
+
+impl Func {
+    /// The module whose function it is, and which: nothing for the host's.
+    pub(crate) fn owner(&self, core: &StoreCore) -> Option<(Arc<ModuleInner>, u32)> {
+        // SAFETY: (1) a reference of this store.
+        let reference = unsafe { *self.raw(core).ok()? };
+        let owner = core.instances.iter().find(|instance| instance.base() == reference.vmctx as usize)?;
+        Some((Arc::clone(&owner.module), owner.module.function_of_code(reference.code as usize)?))
     }
 }
 

@@ -46,6 +46,7 @@ mod wait;
 pub(crate) use bare::Bareness;
 pub(crate) use code::{Code, Tables};
 pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
+pub(crate) use errands::with_store_of;
 pub use errands::{ErrandError, ErrandHandle};
 pub use function::{Caller, Func};
 pub(crate) use guests::Guests;
