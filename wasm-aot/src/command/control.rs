@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wasm_aot::monitor::Live;
 use wasm_aot::observer::{Observation, Program, Selection};
+use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::{self, Listener};
 
@@ -41,6 +42,8 @@ pub(crate) struct Asked {
     /// What the program's thread is asked for.
     pub(crate) errands: ErrandHandle<World>,
     pub(crate) engine: Engine,
+    /// What has it come back that waits for something.
+    pub(crate) interruption: Interruption,
     /// What monitors may take, and how long.
     pub(crate) limits: Limits,
     pub(crate) patience: Duration,
@@ -181,7 +184,7 @@ impl Control {
 
     /// Attaches a module or a script: the program's thread makes an instance of it and compares it with the program.
     fn attach_module(&self, text: &str) -> Result<String, String> {
-        let Asked { observed, errands, engine, limits, patience, .. } = &self.asked;
+        let Asked { observed, engine, limits, patience, .. } = &self.asked;
         let failed = super::Failure::said;
         let chosen = Chosen::parse(text).map_err(failed)?;
         let name = chosen.name();
@@ -204,13 +207,23 @@ impl Control {
                 compiled.instantiate(store.as_context_mut(), &engine, &program, patience).map_err(super::Failure::said)?;
             own.compare(store, observer, &program).map_err(|error| error.to_string())
         };
-        let matched = errands.carry_out(self.stoppable(), patience, compare).map_err(|error| error.to_string())??;
+        let matched = self.carry_out(compare)?;
         let count = observed.attach(matched).map_err(|error| error.to_string())?;
         spell::begin(observed, &chosen);
         match count {
             0 => Err(format!("{name}: nothing in the program matches any of its exports")),
             _ => Ok(name),
         }
+    }
+
+    /// Has the program's thread do something with its store.
+    fn carry_out<R: Send + 'static>(
+        &self,
+        errand: impl FnOnce(wasm_aot::StoreContextMut<'_, World>) -> Result<R, String> + Send + 'static,
+    ) -> Result<R, String> {
+        let Asked { errands, interruption, patience, .. } = &self.asked;
+        let done = errands.carry_out(self.stoppable(), || interruption.knock(), *patience, errand);
+        done.map_err(|error| error.to_string())?
     }
 
     /// The program, if it may be stopped for a moment wherever it is.
@@ -310,10 +323,10 @@ impl Control {
 
     /// What a module has to say so far: the program's thread asks it.
     fn said(&self, name: &str) -> Result<String, String> {
-        let Asked { observed, errands, patience, .. } = &self.asked;
+        let Asked { observed, patience, .. } = &self.asked;
         let (own, of, patience) = (Arc::clone(observed), name.to_owned(), *patience);
         let ask = move |store: wasm_aot::StoreContextMut<'_, World>| modules::said(store, &own, Some(&of), patience);
-        errands.carry_out(self.stoppable(), patience, ask).map_err(|error| format!("{name}: {error}"))?
+        self.carry_out(ask).map_err(|error| format!("{name}: {error}"))
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wasm_aot::observer::{Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during};
-use wasm_aot::wasi::{self, BuildError, Buffer, Sink, WasiCtx, WasiCtxBuilder};
+use wasm_aot::wasi::{self, Buffer, BuildError, Sink, WasiCtx, WasiCtxBuilder};
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
 /// The worlds of a program and of those that look at it, which share a store and nothing else.

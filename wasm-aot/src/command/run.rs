@@ -97,7 +97,7 @@ impl Run {
         let timeout = self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
         let stop = store.interrupt_handle();
-        let stopper = interruption.clone();
+        let (stopper, knocking) = (interruption.clone(), interruption.clone());
         super::signal::on_interrupt(move || {
             stopper.raise();
             stop.interrupt();
@@ -117,6 +117,7 @@ impl Run {
             observed: Arc::clone(&observed),
             errands: store.errands(),
             engine: engine.clone(),
+            interruption: knocking,
             limits: modules::limits(self.max_monitor_memory, self.max_stack),
             patience,
         };

@@ -110,6 +110,9 @@ impl Observer {
             return Err(ObserverError::Names { monitor: name.to_owned(), wrong });
         }
         let instance = linker.instantiate(&mut store, module).map_err(within)?;
+        if let Ok(initialize) = instance.get_typed_func::<(), ()>(&mut store, "_initialize") {
+            initialize.call(&mut store, ()).map_err(within)?;
+        }
         let mut functions = HashMap::new();
         for export in info.exports.iter().filter(|export| export.space == crate::module::Space::Func) {
             if let Some(function) = instance.get_func(&mut store, &export.name) {

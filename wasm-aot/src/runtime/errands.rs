@@ -1,7 +1,8 @@
 //! What others want done with a store while its program runs.
 //!
 //! Only the thread that executes a program may touch its store. So whoever wants something of it leaves an *errand*, a function that is given the store, and
-//! waits. The program's thread carries it out at a moment at which it executes nothing of a monitor's: when a host function returns to the program, or
+//! waits. The program's thread carries it out at a moment at which it executes nothing of a monitor's: when a host function returns to the program, when
+//! somebody knocks while one waits for something, or
 //! where the program comes by a *stop*, which is attached to the functions that it is in while somebody waits, and detached afterwards. A program that
 //! nobody waits for has no stops.
 //!
@@ -144,13 +145,15 @@ impl<T> std::fmt::Debug for ErrandHandle<T> {
 
 impl<T: 'static> ErrandHandle<T> {
     /// Has the store's thread do something with the store, and gives what came of it. If the program does not come by itself and consists of `module`, it
-    /// is stopped for a moment; without that it is waited for until it calls the host.
+    /// is stopped for a moment; without that it is waited for until it calls the host. `knock` is called now and then: it has a program that waits in
+    /// the host come back.
     ///
     /// # Errors
     /// If the program does not come by in time, or is over.
     pub fn carry_out<R: Send + 'static>(
         &self,
         module: Option<&Module>,
+        knock: impl Fn(),
         patience: Duration,
         errand: impl FnOnce(StoreContextMut<'_, T>) -> R + Send + 'static,
     ) -> Result<R, ErrandError> {
@@ -166,7 +169,10 @@ impl<T: 'static> ErrandHandle<T> {
             match hear.recv_timeout(A_MOMENT) {
                 Ok(answer) => return Ok(answer),
                 Err(mpsc::RecvTimeoutError::Disconnected) => return Err(ErrandError::Over),
-                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => stops.extend(),
+                Err(mpsc::RecvTimeoutError::Timeout) if Instant::now() < deadline => {
+                    knock();
+                    stops.extend();
+                }
                 // Who has begun with it will end it.
                 Err(mpsc::RecvTimeoutError::Timeout) => match self.errands.withdraw(number) {
                     true => return Err(ErrandError::Elsewhere),

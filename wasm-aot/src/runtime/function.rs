@@ -89,6 +89,15 @@ impl<'a, T> Caller<'a, T> {
         self.context.data_mut()
     }
 
+    /// Carries out what others want done with the store, unless a monitor calls.
+    pub(crate) fn run_errands(&mut self) {
+        let core = self.context.core();
+        let is_program = self.instance.and_then(|instance| instance.data(core).map(|data| !data.looks_on.get()));
+        if is_program.unwrap_or_default() && core.errands().are_waiting() {
+            core.run_errands();
+        }
+    }
+
     /// The Wasm frames that led here.
     pub fn backtrace(&mut self) -> crate::error::Backtrace {
         backtrace::here(self.context.core())

@@ -213,7 +213,7 @@ impl WasiCtxBuilder {
             lookup: lookup.unwrap_or(Lookup::Walk),
             clock: self.clock,
             randomness: self.randomness,
-            patience: Patience(self.interruption),
+            patience: Patience::new(self.interruption),
         })
     }
 }

@@ -8,6 +8,7 @@
 use super::outcome::{Answer, Outcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,8 @@ pub struct Interruption(Arc<Bell>);
 struct Bell {
     /// Released by [`Interruption::raise`] before the bell rings; acquired by those who woke or are about to sleep.
     raised: AtomicBool,
+    /// Released by [`Interruption::knock`] before the bell rings; taken by the call that is left for it.
+    knocked: AtomicBool,
     rings: OwnedFd,
 }
 
@@ -32,7 +35,7 @@ impl Interruption {
     /// The process has no descriptors left.
     pub fn new() -> io::Result<Self> {
         let rings = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self(Arc::new(Bell { raised: AtomicBool::new(false), rings })))
+        Ok(Self(Arc::new(Bell { raised: AtomicBool::new(false), knocked: AtomicBool::new(false), rings })))
     }
 
     /// Ends the call in which a guest waits, and every one in which it would wait from now on. May be called by any thread, and by
@@ -50,6 +53,22 @@ impl Interruption {
         let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
     }
 
+    /// Has the call in which a guest waits, or the next one in which it would wait, left with [`Outcome::Knocked`], once. The host makes it again.
+    pub fn knock(&self) {
+        self.0.knocked.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.0.rings, &1u64.to_ne_bytes());
+    }
+
+    /// Takes a knock, if there was one.
+    fn take_knock(&self) -> bool {
+        if !self.0.knocked.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        // Whoever raises at this moment has said so before the bell rang.
+        let _ = rustix::io::read(&self.0.rings, &mut [0u8; 8]);
+        true
+    }
+
     /// Whether it was raised and not cleared since.
     pub fn is_raised(&self) -> bool {
         self.0.raised.load(Ordering::Acquire)
@@ -58,11 +77,19 @@ impl Interruption {
 
 /// How calls wait: until what they wait for happens, or the host loses patience.
 #[derive(Debug, Default)]
-pub(crate) struct Patience(pub(crate) Option<Interruption>);
+pub(crate) struct Patience {
+    interruption: Option<Interruption>,
+    /// Until when the call waited that was left for a knock, and is made again now.
+    left: Cell<Option<Instant>>,
+}
 
 impl Patience {
+    pub(crate) fn new(interruption: Option<Interruption>) -> Self {
+        Self { interruption, left: Cell::new(None) }
+    }
+
     pub(crate) fn interrupted(&self) -> bool {
-        self.0.as_ref().is_some_and(Interruption::is_raised)
+        self.interruption.as_ref().is_some_and(Interruption::is_raised)
     }
 
     /// Makes a system call again when a signal came that was none of ours.
@@ -78,12 +105,18 @@ impl Patience {
 
     /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready for.
     pub(crate) fn wait(&self, fds: &[(BorrowedFd<'_>, PollFlags)], timeout: Option<Duration>) -> Answer<Vec<PollFlags>> {
-        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let deadline = self.left.take().or_else(|| Instant::now().checked_add(timeout?));
         let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
-        polled.extend(self.0.as_ref().map(|interruption| PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)));
+        polled.extend(
+            self.interruption.as_ref().map(|interruption| PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)),
+        );
         loop {
             if self.interrupted() {
                 return Err(Outcome::Interrupted);
+            }
+            if timeout != Some(Duration::ZERO) && self.interruption.as_ref().is_some_and(Interruption::take_knock) {
+                self.left.set(deadline);
+                return Err(Outcome::Knocked);
             }
             let rest = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             let rest = rest.map(|rest| Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: rest.subsec_nanos().into() });
@@ -118,7 +151,7 @@ mod tests {
     #[test]
     fn a_raise_ends_a_wait_that_would_last_for_ever() {
         let interruption = Interruption::new().unwrap();
-        let patience = Patience(Some(interruption.clone()));
+        let patience = Patience::new(Some(interruption.clone()));
         let raiser = thread::spawn(move || interruption.raise());
         assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
         raiser.join().unwrap();
@@ -129,10 +162,25 @@ mod tests {
         let interruption = Interruption::new().unwrap();
         interruption.raise();
         interruption.raise();
-        let patience = Patience(Some(interruption.clone()));
+        let patience = Patience::new(Some(interruption.clone()));
         assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
         interruption.clear();
         assert_eq!(patience.wait(&[], Some(Duration::from_millis(1))), Ok(vec![]));
+    }
+
+    #[test]
+    fn a_wait_that_is_left_for_a_knock_lasts_as_long_as_it_would_have() {
+        let interruption = Interruption::new().unwrap();
+        let patience = Patience::new(Some(interruption.clone()));
+        let (begun, time) = (Instant::now(), Duration::from_millis(60));
+        interruption.knock();
+        assert_eq!(patience.wait(&[], Some(time)), Err(Outcome::Knocked));
+        thread::sleep(Duration::from_millis(40));
+        assert_eq!(patience.wait(&[], Some(time)), Ok(vec![]));
+        assert!((time..time + Duration::from_millis(35)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        interruption.knock();
+        interruption.raise();
+        assert_eq!(patience.wait(&[], None), Err(Outcome::Interrupted));
     }
 
     #[test]

@@ -21,16 +21,25 @@ pub fn add_to_linker<T: 'static>(
         linker.func_plain(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
             let mut integers = [0u64; MOST];
             let integers = &mut integers[..args.len()];
-            integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
-            let (base, len) = memory(&mut caller)?;
-            // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
-            let guest = unsafe { Guest::new(base, len) };
-            match (function.call)(context(caller.data_mut()), &guest, integers) {
+            let mut call = |caller: &mut Caller<'_, T>| {
+                integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
+                let (base, len) = memory(caller)?;
+                // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
+                let guest = unsafe { Guest::new(base, len) };
+                Ok::<_, Error>((function.call)(context(caller.data_mut()), &guest, integers))
+            };
+            let mut outcome = call(&mut caller)?;
+            while outcome == Outcome::Knocked {
+                caller.run_errands();
+                outcome = call(&mut caller)?;
+            }
+            match outcome {
                 Outcome::Errno(errno) => {
                     results.iter_mut().for_each(|result| *result = u128::from(errno.number()));
                     Ok(())
                 }
                 Outcome::Exit(code) => Err(Error::Exit(code as i32)),
+                Outcome::Knocked => unreachable!("looked at before"),
                 Outcome::Interrupted => Err(Trap::Interrupted.into()),
             }
         })?;
