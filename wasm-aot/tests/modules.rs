@@ -259,6 +259,46 @@ fn a_program_that_waits_is_asked_and_waits_on() {
 }
 
 #[test]
+fn a_monitor_that_fails_is_switched_off_and_the_program_goes_on() {
+    let place = Place::new("modules-contained");
+    let program = place.file("program.wat", PROGRAM);
+    let run = |monitor: &str, option: &str| {
+        let monitor = format!("{},{option}", place.file("failing.wat", monitor));
+        let mut command = place.command();
+        command.args(["run", "--invoke", "main", "--monitor-patience", "300ms", "--monitor", &monitor, &program, "9"]);
+        command.output().expect("it starts")
+    };
+    let failing = |how: &str| {
+        format!(
+            r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
+            (func (export "wasm:opcode:call (local0, pc)") (param i32 i32)
+                (global.set $n (i32.add (global.get $n) (i32.const 1)))
+                (if (i32.eq (local.get 0) (i32.const 6)) (then {how})))
+            (func (export "wasm:exit") (call $print (global.get $n))))"#
+        )
+    };
+    for (how, said) in [
+        ("(unreachable)", "unreachable"),
+        ("(drop (i32.div_u (i32.const 1) (i32.sub (local.get 0) (i32.const 6))))", "divide by zero"),
+        ("(loop (br 0))", "does not end within 300ms"),
+    ] {
+        let done = run(&failing(how), "on-trap=off");
+        // 9, 8, 7 and 6; the program's result is what it always is.
+        assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), "4\n4"), "{}", errors(&done));
+        let line = errors(&done);
+        assert!(line.contains("monitor failing: wasm:opcode:call (local0, pc), at offset 0x"), "{line}");
+        assert!(line.contains(said) && line.contains("switched off, and the program goes on"), "{line}");
+    }
+    let done = run(&failing("(unreachable)"), "on-trap=fatal");
+    assert_eq!(done.status.code(), Some(134));
+    assert!(errors(&done).contains("the program was stopped"), "{}", errors(&done));
+    assert!(errors(&run(&failing("(unreachable)"), "on-trap=perhaps")).contains("expected off or fatal"));
+    let slots = r#"(module (import "wasm-aot:ext" "v1" (func)) (import "wasm-aot:ext" "frame_set_i32" (func $set (param i32 i32)))
+        (func (export "wasm:opcode:call") (call $set (i32.const 0) (i32.const 1))))"#;
+    assert!(errors(&run(slots, "on-trap=off")).contains("variables of activations"));
+}
+
+#[test]
 fn a_report_comes_again_and_again_until_the_program_ends() {
     let place = Place::new("modules-every");
     let turns = place.file("turns.wat", TURNS);

@@ -27,14 +27,17 @@ pub(crate) struct Chosen {
     calls: Option<u32>,
     /// For how long it looks.
     lasts: Option<Duration>,
+    /// Whether its failures switch it off, and nothing else.
+    contained: bool,
 }
 
 /// The options of a module, as they are written, and what they mean.
-pub(crate) const OPTIONS: [(&str, &str); 4] = [
+pub(crate) const OPTIONS: [(&str, &str); 5] = [
     ("toggle", "it can be switched while the program runs: wasm-aot ctl PID on|off NAME[:RULE][@FUNCTION][+OFFSET]"),
     ("off", "it can be switched, and is off at first"),
     ("calls=N", "each of its probes is called so often, and costs nothing afterwards"),
     ("for=TIME", "it is switched off after that time, as 10s or 500ms"),
+    ("on-trap=HOW", "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program"),
 ];
 
 /// A monitor's module, and its libraries by their names.
@@ -59,7 +62,7 @@ impl Chosen {
         let mut files = files.split('+').map(PathBuf::from);
         let file = files.next().unwrap_or_default();
         let libraries = files.collect();
-        let mut chosen = Self { file, libraries, toggled: false, is_off: false, calls: None, lasts: None };
+        let mut chosen = Self { file, libraries, toggled: false, is_off: false, calls: None, lasts: None, contained: false };
         for option in options.split(',').filter(|option| !option.is_empty()) {
             chosen.option(option).map_err(|why| Failure::usage(format!("--monitor {text}: {why}")))?;
         }
@@ -79,6 +82,9 @@ impl Chosen {
                 let time = humantime::parse_duration(value).map_err(|error| format!("{text}: {error}, as for=10s"))?;
                 (self.toggled, self.lasts) = (true, Some(time));
             }
+            ("on-trap", "off") => (self.toggled, self.contained) = (true, true),
+            ("on-trap", "fatal") => self.contained = false,
+            ("on-trap", _) => return Err(format!("{text}: expected off or fatal")),
             _ => {
                 let known = OPTIONS.map(|(option, _)| option).join(", ");
                 return Err(format!("no option {text}; a module has {known}"));
@@ -170,6 +176,7 @@ impl Compiled {
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;
         observer.set_toggled(self.chosen.toggled);
+        self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());
         self.chosen.calls.into_iter().for_each(|calls| observer.set_calls(calls));
         if observer.is_foreign() {

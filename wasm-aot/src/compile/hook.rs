@@ -408,6 +408,17 @@ impl<'a> Emitter<'_, 'a> {
         self.builder().ins().stack_load(types::I64, types::I64, slot, 0)
     }
 
+    /// Gives a receiver values that the hook's code has made, as many as the call captures.
+    pub(crate) fn hand_over(&mut self, call: &'a Call, values: &[Value]) {
+        debug_assert_eq!(call.captures.len(), values.len(), "as many as the receiver expects");
+        let slot = self.slot(values.len());
+        for (i, value) in values.iter().enumerate() {
+            let value = self.widened(*value);
+            self.builder().ins().stack_store(types::I64, value, slot, 16 * i as i32);
+        }
+        self.call_receiver(call, slot);
+    }
+
     fn call_receiver(&mut self, call: &'a Call, slot: StackSlot) {
         // The plan is kept together with its code.
         let call_at = self.builder().ins().iconst(types::I64, std::ptr::from_ref(call) as i64);

@@ -34,6 +34,8 @@ pub struct Observer {
     /// Whether its probes can be switched while the program runs, and which of them are called.
     pub(super) toggled: bool,
     pub(super) starts_on: bool,
+    /// How long a call may take, if its failures are to switch it off and nothing else.
+    pub(super) contained: Option<Duration>,
     pub(super) switches: Switches,
     /// Since when a question may take time.
     asked: Option<Instant>,
@@ -134,9 +136,15 @@ impl Observer {
             is_foreign,
             toggled: false,
             starts_on: true,
+            contained: None,
             switches: switches.clone(),
             asked: None,
         })
+    }
+
+    /// One of the functions that it exports.
+    pub(super) fn function(&self, index: u32) -> Option<Func> {
+        self.functions.get(&index).copied()
     }
 
     /// Its name.

@@ -7,6 +7,7 @@
 //! Module and program are instances of one store, each with a memory of its own.
 
 mod binding;
+mod contained;
 mod guest;
 mod host;
 mod insertion;
@@ -100,6 +101,9 @@ pub enum ObserverError {
         /// The instruction.
         pc: u32,
     },
+    /// Its failures cannot be kept from the program.
+    #[error("monitor {}: it keeps variables of activations, so that its failures cannot be its own: leave on-trap=off out", Printable(.0))]
+    Contained(String),
     /// One of its functions has failed that is called by itself.
     #[error("monitor {}: {}: {error}", Printable(.monitor), Printable(.export))]
     Export {

@@ -1,6 +1,7 @@
 //! A program that is looked at: matched, compiled with what its monitors want to be called for, and asked in the end what was seen.
 
 use super::binding::{Binding, Bindings, Moment};
+use super::contained::Contained;
 use super::insertion::Inserted;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
@@ -17,6 +18,7 @@ use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,6 +61,7 @@ pub struct Matched {
     list: Vec<(u32, Binding)>,
     /// What it has inserted itself so far.
     inserted: Vec<Inserted>,
+    contained: Option<Arc<Contained>>,
     number: u16,
 }
 
@@ -82,12 +85,12 @@ impl Observation {
         for (number, observer) in (0u16..).zip(observers) {
             let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
             matched.places(&mut places);
-            let Matched { observer, guest, list, inserted, .. } = matched;
+            let Matched { observer, guest, list, inserted, contained, .. } = matched;
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
             if is_switched && has_sites {
-                switched.push((monitors.len(), guest, list));
+                switched.push((monitors.len(), guest, list, contained));
             } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
                 tallies.extend(found);
             } else {
@@ -95,7 +98,10 @@ impl Observation {
                     let (offset, moment) = standing::standing(&binding);
                     let (guest, word) = (Arc::clone(&guest), observer.switches.word(binding.id).filter(|_| is_switched));
                     let is_limited = observer.switches.are_limited();
-                    let sequence = Sequence { guest, binding, word, is_limited, fingerprint: standing::fingerprint() };
+                    let own = contained.as_ref();
+                    let contained = own.map(|own| own.call(binding.rule, binding.offset, binding.arguments.len()));
+                    let fingerprint = standing::fingerprint();
+                    let sequence = Sequence { guest, binding, word, is_limited, contained, fingerprint };
                     draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
                 }
             }
@@ -113,9 +119,9 @@ impl Observation {
             let Monitor { observer, .. }: &Monitor = monitor;
             observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
         }
-        for (number, guest, list) in switched {
+        for (number, guest, list, contained) in switched {
             let switches = monitors[number].observer.switches.clone();
-            let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches))?;
+            let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches, contained.as_ref()))?;
             monitors[number].standing = Some(standing);
         }
         let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
@@ -164,10 +170,11 @@ impl Observation {
             return Err(ObserverError::program(Error::Attach(why.into())));
         }
         matched.places(&mut self.places.lock());
-        let Matched { observer, guest, list, inserted, .. } = matched;
+        let Matched { observer, guest, list, inserted, contained, .. } = matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
-        let standing = begin(&observer, Standing::new(&self.module, &guest, list, observer.switches.clone()))?;
+        let standing =
+            begin(&observer, Standing::new(&self.module, &guest, list, observer.switches.clone(), contained.as_ref()))?;
         self.monitors.lock().push(Monitor { observer, matches, standing: Some(standing), is_gone: false });
         Ok(matches)
     }
@@ -363,9 +370,14 @@ impl Matched {
         };
         let guest = guests.of(store.core(), &observer.instance, number.into()).expect("an instance of this store");
         observer.switches.make(0, bindings.len(), observer.starts_on());
+        let contained = match observer.contained {
+            Some(_) if observer.keeps_slots() => return Err(ObserverError::Contained(observer.name)),
+            Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
+            None => None,
+        };
         let own = observer.switches.clone();
         let inserted = own.insertions().compare(store, &mut observer, program)?;
-        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, number })
+        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, contained, number })
     }
 
     /// The monitor's name.
@@ -435,12 +447,13 @@ impl Observer {
     }
 
     fn is_switched(&self) -> bool {
-        self.toggled || self.switches.are_limited() || !self.starts_on || self.changes_by_itself()
+        self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on || self.changes_by_itself()
     }
 
     /// Whether its probes may be switched without anybody asking for it.
     fn changes_by_itself(&self) -> bool {
         self.switches.are_limited()
+            || self.contained.is_some()
             || self.imports("whamm:dyninstr", &["remove_probe", "insert_new_probe"])
             || self.imports(MARKER.0, &["insert_probe"])
     }
@@ -463,6 +476,11 @@ impl Observer {
     /// Has its probes off until somebody switches them on.
     pub fn set_off(&mut self) {
         self.starts_on = false;
+    }
+
+    /// Has its traps, and calls that take longer than that, switch it off: the program goes on. It is called through the host then.
+    pub fn set_contained(&mut self, patience: Duration) {
+        self.contained = Some(patience);
     }
 
     /// Has each of its probes called so often only.

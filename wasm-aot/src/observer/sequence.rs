@@ -2,7 +2,7 @@
 
 use super::binding::{Argument, Binding, Moment};
 use super::switches::Word;
-use crate::compile::{Emitter, Guest, Inline};
+use crate::compile::{Call, Emitter, Guest, Inline};
 use crate::error::CompileError;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ pub(crate) struct Sequence {
     pub(crate) word: Option<Word>,
     /// Whether it is called only so often as the word says.
     pub(crate) is_limited: bool,
+    /// What it is called through, if its failures are its monitor's own.
+    pub(crate) contained: Option<Call>,
     pub(crate) fingerprint: u64,
 }
 
@@ -48,7 +50,10 @@ impl Inline for Sequence {
         for argument in &self.binding.arguments {
             args.push(self.argument(*argument, at)?);
         }
-        at.call_guest(&self.guest, self.binding.function, &args, self.binding.offset)?;
+        match &self.contained {
+            Some(call) => at.hand_over(call, &args),
+            None => drop(at.call_guest(&self.guest, self.binding.function, &args, self.binding.offset)?),
+        }
         if is_conditional {
             at.builder().ins().jump(behind, &[]);
             at.builder().switch_to_block(behind);

@@ -10,6 +10,7 @@
 //! Probes that are on are always in the code: they are put back before anybody hears that they are on.
 
 use super::binding::{Binding, Moment};
+use super::contained::Contained;
 use super::sequence::Sequence;
 use super::switches::Switches;
 use crate::compile::{self, Action, Draft, Guest, HookId};
@@ -81,11 +82,12 @@ pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
 }
 
 impl Probe {
-    fn new(guest: &Arc<Guest>, function: u32, binding: Binding, switches: &Switches) -> Self {
+    fn new(guest: &Arc<Guest>, function: u32, binding: Binding, switches: &Switches, contained: Option<&Arc<Contained>>) -> Self {
         let (_, moment) = standing(&binding);
         let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
         let (word, is_limited) = (switches.word(id), switches.are_limited());
-        let sequence = Sequence { guest: Arc::clone(guest), binding, word, is_limited, fingerprint: fingerprint() };
+        let contained = contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
+        let sequence = Sequence { guest: Arc::clone(guest), binding, word, is_limited, contained, fingerprint: fingerprint() };
         Self { function, rule, id, offset, moment, sequence: Arc::new(sequence) }
     }
 
@@ -102,10 +104,16 @@ impl Probe {
 
 impl Standing {
     /// A monitor's probes, whose words are there, by functions. Nothing of it is in the code so far.
-    pub(super) fn new(module: &Module, guest: &Arc<Guest>, list: Vec<(u32, Binding)>, switches: Switches) -> Self {
+    pub(super) fn new(
+        module: &Module,
+        guest: &Arc<Guest>,
+        list: Vec<(u32, Binding)>,
+        switches: Switches,
+        contained: Option<&Arc<Contained>>,
+    ) -> Self {
         let is_framed = list.iter().any(|(_, binding)| guest.is_framed(binding.function));
         let probes: Vec<Probe> =
-            list.into_iter().map(|(function, binding)| Probe::new(guest, function, binding, &switches)).collect();
+            list.into_iter().map(|(function, binding)| Probe::new(guest, function, binding, &switches, contained)).collect();
         let mut functions = BTreeMap::new();
         for (at, probe) in probes.iter().enumerate() {
             let range = functions.entry(probe.function).or_insert(at..at);

@@ -117,6 +117,12 @@ impl Switches {
         }
     }
 
+    /// Switches all probes.
+    pub(super) fn switch_all(&self, on: bool) {
+        let value = if on { self.on_value() } else { 0 };
+        self.0.rows.read().iter().flat_map(|row| &*row.words).for_each(|word| word.store(value, Relaxed));
+    }
+
     /// How many probes are on.
     pub fn on(&self) -> usize {
         let rows = self.0.rows.read();

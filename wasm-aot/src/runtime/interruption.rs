@@ -72,7 +72,8 @@ impl Interruption {
         }
     }
 
-    fn insist(self: &Arc<Self>) {
+    /// Has it stop: what runs now, or what is called next.
+    pub(crate) fn insist(self: &Arc<Self>) {
         self.requested.store(true, SeqCst);
         self.ask();
         watch(Wait { at: Instant::now() + AGAIN, who: Arc::downgrade(self), is_deadline: false });

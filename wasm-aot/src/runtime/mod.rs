@@ -55,6 +55,7 @@ pub use heap::{ExnRef, ExternRef};
 pub(crate) use hooks::{callers, memory_of, note_probe_failure};
 pub use instance::Instance;
 pub use interruption::InterruptHandle;
+pub(crate) use interruption::Interruption;
 pub use linear::SharedMemory;
 pub(crate) use linear::reservations_are_possible;
 pub use linker::Linker;
