@@ -16,6 +16,11 @@ macro_rules! traps {
                 match self { $( Self::$name => $code ),* }
             }
 
+            /// Its number, in the order in which they are listed.
+            pub fn number(self) -> u32 {
+                self as u32
+            }
+
             /// The trap with that number in machine code's tables.
             pub(crate) fn from_raw(raw: u8) -> Option<Self> {
                 $( if raw == $code.as_raw().get() { return Some(Self::$name); } )*

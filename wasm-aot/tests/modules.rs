@@ -299,6 +299,38 @@ fn a_monitor_that_fails_is_switched_off_and_the_program_goes_on() {
 }
 
 #[test]
+fn what_happens_in_the_engine_is_told() {
+    let place = Place::new("modules-events");
+    let monitor = r#"(module
+        (import "wasm-aot:ext" "v1" (func)) (import "wizeng" "puti" (func $print (param i32))) (import "wizeng" "putc" (func $put (param i32)))
+        (func $say (param $c i32) (param $n i32) (call $put (local.get $c)) (call $print (local.get $n)) (call $put (i32.const 32)))
+        (func (export "engine:module_loaded (functions)") (param i32) (call $say (i32.const 109) (local.get 0)))
+        (func (export "engine:function_compiled (bytes, fid)") (param i64 i32)
+            (if (i64.eqz (local.get 0)) (then (unreachable)))
+            (call $say (i32.const 102) (local.get 1)))
+        (func (export "engine:thread_start (thread)") (param i32) (call $say (i32.const 98) (local.get 0)))
+        (func (export "engine:memory_grown (after, before, memory)") (param i64 i64 i32)
+            (call $say (i32.const 103) (i32.wrap_i64 (i64.sub (local.get 0) (local.get 1)))))
+        (func (export "engine:trap (code, fid, pc)") (param i32 i32 i32)
+            (call $say (i32.const 116) (local.get 0)) (call $print (local.get 1)) (call $say (i32.const 64) (local.get 2)))
+        (func (export "engine:thread_end") (call $put (i32.const 101)))
+        (func (export "wasm:exit") (call $put (i32.const 46))))"#;
+    let monitor = place.file("events.wat", monitor);
+    let growing = r#"(module (memory 1) (func $grow (drop (memory.grow (i32.const 2))))
+        (func (export "_start") (call $grow) (drop (memory.grow (i32.const 70000))) (call $grow) TRAP))"#;
+    for (trap, code, printed) in [("", 0, "m2 f0 f1 b0 g2 g2 e."), ("(unreachable)", 134, "m2 f0 f1 b0 g2 g2 t10 1@12 e.")] {
+        let program = place.file("program.wat", growing.replace("TRAP", trap));
+        for option in ["", ",toggle"] {
+            let done = run(&place, &[], &[&format!("{monitor}{option}")], &program);
+            assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(code), printed), "{}", errors(&done));
+        }
+    }
+    let wrong = place.file("wrong.wat", r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "engine:memory_grow")))"#);
+    let done = run(&place, &[], &[&wrong], &place.file("program.wat", NOTHING));
+    assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));
+}
+
+#[test]
 fn a_report_comes_again_and_again_until_the_program_ends() {
     let place = Place::new("modules-every");
     let turns = place.file("turns.wat", TURNS);

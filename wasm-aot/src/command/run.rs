@@ -122,8 +122,7 @@ impl Run {
             patience,
         };
         let _open = (!self.no_control).then(|| Control::open(asked));
-        let done = self.execute(&engine, &mut store, &module, &observed);
-        store.close_errands();
+        let done = self.execute(&engine, &mut store, &module, &observed, patience);
         store.set_deadline(Some(patience));
         observed.report(&mut store).into_iter().for_each(super::complain);
         observation.end(&module);
@@ -166,6 +165,7 @@ impl Run {
         store: &mut Store<World>,
         module: &Module,
         observed: &observer::Observation,
+        patience: Duration,
     ) -> Result<(), Failure> {
         let mut linker = Linker::new(engine);
         wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
@@ -180,7 +180,11 @@ impl Run {
             };
             linker.instance(&mut *store, name, instance)?;
         }
+        observed.begin(store).into_iter().for_each(super::complain);
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
+        store.close_errands();
+        store.set_deadline(Some(patience));
+        observed.end(store, done.as_ref().err()).into_iter().for_each(super::complain);
         match done {
             Ok(results) => print(results),
             Err(error) => match observed.blame(&error) {

@@ -1,6 +1,7 @@
 //! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
 
 use super::ObserverError;
+use super::event::{EngineEvent, Reaction, reactions};
 use super::name::Asked;
 use super::rule::{Helper, Rule, rules};
 use super::switches::Switches;
@@ -26,6 +27,7 @@ pub struct Observer {
     pub(crate) module: Module,
     pub(crate) instance: Instance,
     pub(crate) rules: Vec<Rule>,
+    reactions: Vec<Reaction>,
     functions: HashMap<u32, Func>,
     buffer: Option<Buffer>,
     exit: Option<Func>,
@@ -106,7 +108,9 @@ impl Observer {
         if !info.tags.is_empty() {
             return Err(ObserverError::Exceptions(name.to_owned()));
         }
-        let (rules, wrong) = rules(info);
+        let (rules, mut wrong) = rules(info);
+        let (reactions, others) = reactions(info);
+        wrong.extend(others);
         if !wrong.is_empty() {
             let wrong = wrong.iter().map(ToString::to_string).collect();
             return Err(ObserverError::Names { monitor: name.to_owned(), wrong });
@@ -130,6 +134,7 @@ impl Observer {
             module: module.clone(),
             instance,
             rules,
+            reactions,
             functions,
             buffer,
             exit,
@@ -165,6 +170,25 @@ impl Observer {
     /// Whether it wants to say something at the end.
     pub fn has_report(&self) -> bool {
         self.exit.is_some()
+    }
+
+    /// Its functions that want to be called when something happens in the engine, and what each takes.
+    pub(super) fn reactions(&self, event: EngineEvent) -> impl Iterator<Item = (&Reaction, Func)> {
+        let own = self.reactions.iter().filter(move |reaction| reaction.event == event);
+        own.filter_map(|reaction| Some((reaction, self.function(reaction.function)?)))
+    }
+
+    /// Tells it what has happened.
+    pub(super) fn react(&self, mut store: impl AsContextMut, event: EngineEvent, told: &[i64]) -> Result<(), ObserverError> {
+        for (reaction, function) in self.reactions(event) {
+            let failed = |error| ObserverError::Export {
+                monitor: self.name.clone(),
+                export: reaction.export.clone(),
+                error: Box::new(error),
+            };
+            function.call(&mut store, &reaction.values(told)).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Has it say what it has seen.

@@ -8,6 +8,7 @@
 
 mod binding;
 mod contained;
+mod event;
 mod guest;
 mod host;
 mod insertion;

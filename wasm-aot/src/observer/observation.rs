@@ -2,6 +2,7 @@
 
 use super::binding::{Binding, Bindings, Moment};
 use super::contained::Contained;
+use super::event::EngineEvent;
 use super::insertion::Inserted;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
@@ -13,7 +14,7 @@ use crate::compile::{self, Action, Calls, Draft, Guest};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
-use crate::runtime::Guests;
+use crate::runtime::{Growth, Guests};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -124,6 +125,9 @@ impl Observation {
             let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches, contained.as_ref()))?;
             monitors[number].standing = Some(standing);
         }
+        for Monitor { observer, .. } in &monitors {
+            loaded(store.as_context_mut(), observer, &module)?;
+        }
         let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
         Ok(Self { module, calls, monitors, places: Mutex::new(places), tallies })
     }
@@ -160,6 +164,7 @@ impl Observation {
         let number = self.monitors.lock().len() as u16;
         let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
         bound_memories(&mut store);
+        loaded(store, &matched.observer, &self.module)?;
         Ok(matched)
     }
 
@@ -197,6 +202,35 @@ impl Observation {
     fn standings(&self) -> Vec<Arc<Standing>> {
         let monitors = self.monitors.lock();
         monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.standing.clone()).collect()
+    }
+
+    /// Tells monitors that the thread that has the store begins to execute the program; gives what went wrong.
+    pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
+        self.tell(store.as_context_mut(), EngineEvent::ThreadStart, &[0])
+    }
+
+    /// Tells monitors that the program has ended, and how; gives what went wrong. [`report`](Self::report) comes after it.
+    pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
+        let mut wrong = Vec::new();
+        if let Some(Error::Trap(report)) = why {
+            let frame = report.backtrace.frames.first();
+            let function = frame.map_or(-1, |frame| i64::from(frame.function));
+            let start = |function: u32| {
+                let info = &self.module.inner.info;
+                function.checked_sub(info.imported.functions).and_then(|at| info.bodies.get(at as usize)).map(|body| body.start)
+            };
+            let pc = frame.and_then(|frame| frame.offset?.checked_sub(start(frame.function)?)).map_or(-1, i64::from);
+            let told = [i64::from(report.trap.number()), function, pc];
+            wrong.extend(self.tell(store.as_context_mut(), EngineEvent::Trap, &told));
+        }
+        wrong.extend(self.tell(store.as_context_mut(), EngineEvent::ThreadEnd, &[0]));
+        wrong
+    }
+
+    fn tell<T: 'static>(&self, mut store: StoreContextMut<'_, T>, event: EngineEvent, told: &[i64]) -> Vec<ObserverError> {
+        let monitors = self.monitors.lock();
+        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
+        own.filter_map(|monitor| monitor.observer.react(&mut store, event, told).err()).collect()
     }
 
     /// Has every monitor say what it has seen; gives what went wrong.
@@ -388,6 +422,36 @@ impl Matched {
     fn places(&self, places: &mut HashMap<u32, Vec<(u16, u16)>>) {
         for (_, binding) in &self.list {
             places.entry(binding.offset).or_default().push((self.number, binding.rule));
+        }
+    }
+}
+
+/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has to know.
+fn loaded<T: 'static>(mut store: StoreContextMut<'_, T>, observer: &Observer, module: &Module) -> Result<(), ObserverError> {
+    let (info, functions) = (&module.inner.info, &module.inner.code.tables.functions);
+    let told = [info.bodies.len() as i64, module.inner.bytes.len() as i64];
+    observer.react(&mut store, EngineEvent::ModuleLoaded, &told)?;
+    for (function, span) in (i64::from(info.imported.functions)..).zip(functions.iter()) {
+        let told = [function, i64::from(span.end - span.start)];
+        observer.react(&mut store, EngineEvent::FunctionCompiled, &told)?;
+    }
+    if observer.reactions(EngineEvent::MemoryGrown).next().is_some() {
+        store.core().growth.push(Arc::new(Growing(observer.clone())));
+    }
+    Ok(())
+}
+
+/// A monitor that wants to know of memories that grow.
+#[derive(Debug)]
+struct Growing(Observer);
+
+impl Growth for Growing {
+    fn grown(&self, mut store: StoreContextMut<'_, ()>, told: [i64; 3]) {
+        let interlude = store.core().interruption().begin_interlude();
+        let done = self.0.react(&mut store, EngineEvent::MemoryGrown, &told);
+        store.core().interruption().end_interlude(interlude);
+        if let Err(error) = done {
+            eprintln!("wasm-aot: {error}; the program goes on");
         }
     }
 }

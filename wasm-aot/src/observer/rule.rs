@@ -44,9 +44,14 @@ pub(crate) struct Helper {
     pub(crate) params: Vec<(Asked, ValType)>,
 }
 
+/// Whether a module wants more than every engine of the family has.
+pub(crate) fn is_extended(info: &ModuleInfo) -> bool {
+    info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER)
+}
+
 /// All rules of a module, in the order of its exports, and everything that is wrong with the others.
 pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
-    let extended = info.imports.iter().any(|import| (import.module.as_str(), import.name.as_str()) == MARKER);
+    let extended = is_extended(info);
     let functions = functions(info);
     let (mut rules, mut wrong) = (Vec::new(), Vec::new());
     for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {

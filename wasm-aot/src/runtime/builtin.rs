@@ -29,7 +29,20 @@ fn store<'a>(vmctx: *mut u8) -> &'a mut StoreCore {
 extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     let (id, store) = (instance(vmctx).memories[memory as usize], store(vmctx));
     let limit = store.limits().memory;
-    store.memories[id].grow(pages, limit).map_or(-1, |before| before as i64)
+    let Some(before) = store.memories[id].grow(pages, limit) else { return -1 };
+    if !store.growth.is_empty() && !instance(vmctx).looks_on.get() {
+        let told = [i64::from(memory), before as i64, before.wrapping_add(pages) as i64];
+        tell_growth(vmctx, told);
+    }
+    before as i64
+}
+
+/// Tells whoever wants to know that a memory has grown.
+#[cold]
+fn tell_growth(vmctx: *mut u8, told: [i64; 3]) {
+    for who in store(vmctx).growth.clone() {
+        super::errands::with_store_of(vmctx as usize, |store| who.grown(store, told));
+    }
 }
 
 /// The range of a memory, if it is inside.

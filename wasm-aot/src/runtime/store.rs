@@ -66,6 +66,12 @@ pub(crate) struct TagData {
 #[derive(Debug, Default)]
 struct Codes(Vec<(usize, usize, Arc<ModuleInner>)>);
 
+/// Who is told of memories that grow.
+pub(crate) trait Growth: std::fmt::Debug + Send + Sync {
+    /// A memory of the program's has grown, whose machine code waits.
+    fn grown(&self, store: StoreContextMut<'_, ()>, told: [i64; 3]);
+}
+
 /// What does not depend on the embedder's data.
 #[derive(Debug)]
 pub(crate) struct StoreCore {
@@ -76,6 +82,8 @@ pub(crate) struct StoreCore {
     codes: AtomicPtr<Codes>,
     interruption: Arc<Interruption>,
     errands: Arc<Errands>,
+    /// Who is told of memories of the program's that grow: which, and how many pages there were before and are now.
+    pub(crate) growth: Vec<Arc<dyn Growth>>,
     #[allow(clippy::vec_box, reason = "machine code knows where they are")]
     pub(crate) instances: Vec<Box<InstanceData>>,
     pub(crate) memories: Vec<Linear>,
@@ -108,6 +116,7 @@ impl StoreCore {
             codes: AtomicPtr::new(Box::into_raw(Box::default())),
             interruption: Arc::default(),
             errands: Arc::default(),
+            growth: Vec::new(),
             instances: Vec::new(),
             memories: Vec::new(),
             tables: Vec::new(),
