@@ -13,7 +13,7 @@ pub(crate) struct World {
 /// A program that is looked at, instantiated.
 pub(crate) struct Run {
     store: Store<World>,
-    pub(crate) observation: Observation,
+    pub(crate) observation: std::sync::Arc<Observation>,
     instance: Result<Instance, Error>,
     printed: Buffer,
     monitors: Vec<Instance>,
@@ -47,7 +47,7 @@ pub(crate) fn run(
         instances.push(observer.instance());
         observers.push(observer);
     }
-    let observation = Observation::new(&mut store, observers, &program, calls, None)?;
+    let observation = std::sync::Arc::new(Observation::new(&mut store, observers, &program, calls, None)?);
     let mut linker = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program).expect("linked");
     linker.func_wrap("env", "log", |_: i32| {}).expect("linked");
