@@ -46,7 +46,7 @@ impl Cache {
         }
         let bytes = binary(bytes)?;
         let compilation = compile::compile(&bytes, engine.target(), &compile::Plan::default())?;
-        let kept = self.keep(&path, &artifact::write(&compilation, engine.target(), &bytes));
+        let kept = self.keep(&path, &artifact::write(&compilation, engine.target(), &bytes, &[]));
         if let Ok(module) = kept.map_err(Error::system).and_then(|()| Module::from_file(engine, &path)) {
             return Ok(module);
         }

@@ -10,7 +10,7 @@ use std::path::Path;
 pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
     let refused = |why: &str| Error::Artifact(format!("{}: {why}", path.display()));
     let native = Target::native(crate::Options::default())?;
-    let (options, inside) = artifact::origin(path, &native)?;
+    let artifact::Origin { options, module: inside, monitors } = artifact::origin(path, &native)?;
     if let Some(module) = module {
         let wanted =
             runtime::binary(module).map_err(|error| refused(&format!("what it is compared with is no module: {error}")))?;
@@ -20,7 +20,7 @@ pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
     }
     let target = Target::native(options)?;
     let compilation = compile::compile(&inside, &target, &compile::Plan::default())?;
-    let again = artifact::write(&compilation, &target, &inside);
+    let again = artifact::write(&compilation, &target, &inside, &monitors);
     let found = std::fs::read(path).map_err(|error| refused(&error.to_string()))?;
     if again != found {
         return Err(refused("its module compiles to other bytes: compile it again"));

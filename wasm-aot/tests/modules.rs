@@ -331,6 +331,35 @@ fn what_happens_in_the_engine_is_told() {
 }
 
 #[test]
+fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
+    let place = Place::new("modules-inside-files");
+    place.file("whamm_core.wat", CORE);
+    let library = format!("{}+{}", place.file("existing.wat", EXISTING), place.0.join("whamm_core.wat").display());
+    let script = place.file("calls.mm", "report var calls: u32; wasm:opcode:call:before { calls++; }");
+    let program = place.file("program.wat", PROGRAM);
+    let file = place.0.join("program.aot").display().to_string();
+    place.good(&["compile", &program, "-o", &file, "--monitor", &library, "--monitor", &script]);
+    place.good(&["verify", &file]);
+    // What they were made of is not needed any more.
+    for name in ["existing.wat", "whamm_core.wat", "calls.mm"] {
+        std::fs::remove_file(place.0.join(name)).expect("it was there");
+    }
+    let turns = place.file("turns.wat", TURNS);
+    for (given, also) in [(&[][..], ""), (&["--monitor", &turns, "--monitor", "icount"], "14")] {
+        let mut command = place.command();
+        let done = command.args(["run", "--invoke", "main"]).args(given).args([&file, "7"]).output().expect("it starts");
+        assert!(done.status.success(), "{}", errors(&done));
+        let printed = output_of(&done);
+        assert!(printed.starts_with("3\n4 1 7 7 \n4 1 9 3 \n"), "{printed}");
+        assert!(printed.contains(", calls, u32, i32, script0, , , , , 7") && printed.ends_with(also), "{printed}");
+    }
+    let wrong = place.file("wrong.wat", r#"(module (func (export "wasm:opcode:nopp")))"#);
+    assert!(place.bad(&["compile", &program, "-o", &file, "--monitor", "hotness"]).0.contains("only modules and scripts"));
+    let done = place.run(&["compile", &program, "-o", &file, "--monitor", &wrong]);
+    assert!(!done.status.success() && errors(&done).contains("did you mean nop?"), "{}", errors(&done));
+}
+
+#[test]
 fn a_report_comes_again_and_again_until_the_program_ends() {
     let place = Place::new("modules-every");
     let turns = place.file("turns.wat", TURNS);

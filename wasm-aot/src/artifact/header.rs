@@ -13,7 +13,7 @@ pub(super) const MAGIC: [u8; 16] = *b"fastinst wasm 01";
 pub(super) const PREFIX: usize = 16 + 8 + 16;
 
 /// What makes files incompatible with each other.
-pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 5, cranelift 0.135.8");
+pub(crate) const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " layout 6, cranelift 0.135.8");
 
 /// The parts of a file, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,11 +29,12 @@ pub(super) enum Part {
     Handlers,
     Crossings,
     Bares,
+    Monitors,
     Module,
 }
 
 impl Part {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 13] = [
         Self::Text,
         Self::Info,
         Self::Functions,
@@ -45,6 +46,7 @@ impl Part {
         Self::Handlers,
         Self::Crossings,
         Self::Bares,
+        Self::Monitors,
         Self::Module,
     ];
 
@@ -62,6 +64,7 @@ impl Part {
             Self::Handlers => ".wasm-aot.handlers",
             Self::Crossings => ".wasm-aot.crossings",
             Self::Bares => ".wasm-aot.bares",
+            Self::Monitors => ".wasm-aot.monitors",
             Self::Module => ".wasm",
         }
     }

@@ -77,7 +77,9 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;
     let code = Code::of_file(&opened.file, header.range(Part::Text), &bytes[header.range(Part::Text)], tables)?;
-    Module::assemble(info, code, module, header.options, (header.counters, header.calls, header.loops))
+    let monitors = row(&mapping, header, Part::Monitors).ok_or_else(damaged)?;
+    let made = Module::assemble(info, code, module, header.options, (header.counters, header.calls, header.loops))?;
+    Ok(made.watched_by(monitors))
 }
 
 /// The names in the module inside.
@@ -143,10 +145,18 @@ fn check(file: &File, len: usize, target: &Target) -> Result<Header, String> {
     Ok(header)
 }
 
-/// The options that a file was compiled with, and its module.
-pub(crate) fn origin(path: &Path, target: &Target) -> Result<(crate::Options, Vec<u8>), Error> {
+/// What a file was made from: options, the module, and what is to look at it.
+pub(crate) struct Origin {
+    pub(crate) options: crate::Options,
+    pub(crate) module: Vec<u8>,
+    pub(crate) monitors: Vec<u8>,
+}
+
+/// What a file was made from.
+pub(crate) fn origin(path: &Path, target: &Target) -> Result<Origin, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
     let opened = Opened::new(path, target, false).map_err(refused)?;
-    let module = opened.mapping()?.bytes()[opened.header.range(Part::Module)].to_vec();
-    Ok((opened.header.options, module))
+    let mapping = opened.mapping()?;
+    let part = |part| mapping.bytes()[opened.header.range(part)].to_vec();
+    Ok(Origin { options: opened.header.options, module: part(Part::Module), monitors: part(Part::Monitors) })
 }

@@ -6,6 +6,7 @@
 //!     8192  .text                        page-aligned, executed where it is mapped
 //!           .wasm-aot.info               declarations
 //!           .wasm-aot.functions …        tables: sorted, read where they lie
+//!           .wasm-aot.monitors           modules that look at it, as whoever runs it understands them
 //!           .wasm                        the module, from which segments of data are copied
 //!           .symtab .strtab .debug_*     for debuggers and profilers alone
 //! ```
@@ -21,5 +22,5 @@ mod write;
 
 pub(crate) use array::Array;
 pub(crate) use header::VERSION;
-pub(crate) use load::{is_machine_code, load, origin};
+pub(crate) use load::{Origin, is_machine_code, load, origin};
 pub(crate) use write::write;

@@ -21,8 +21,8 @@ struct Section {
     id: Option<StringId>,
 }
 
-/// A compiled module as a file.
-pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -> Vec<u8> {
+/// A compiled module as a file, with what is to look at it.
+pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8], monitors: &[u8]) -> Vec<u8> {
     let text = &compilation.text;
     let contents = |part: Part| match part {
         Part::Text => text.code.clone(),
@@ -36,6 +36,7 @@ pub(crate) fn write(compilation: &Compilation, target: &Target, module: &[u8]) -
         Part::Handlers => bytes_of(&text.handlers).to_vec(),
         Part::Crossings => bytes_of(&text.crossings).to_vec(),
         Part::Bares => bytes_of(&text.bares).to_vec(),
+        Part::Monitors => monitors.to_vec(),
         Part::Module => module.to_vec(),
     };
     let section = |name: &str, contents| Section { name: name.into(), contents, offset: 0, index: SectionIndex(0), id: None };

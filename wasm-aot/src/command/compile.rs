@@ -1,17 +1,24 @@
 //! `wasm-aot compile`
 
+use super::modules::{Chosen, World};
 use super::{Failure, Making, about, read};
 use clap::Args;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
-use wasm_aot::Module;
+use std::time::Duration;
+use wasm_aot::observer::Program;
+use wasm_aot::wasi::WasiCtx;
+use wasm_aot::{AsContextMut, Engine, Module, Store};
 
 /// Compile a module to a file of machine code
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
     /// The module: .wasm or .wat
     module: PathBuf,
+    /// Put a monitor into the file, which looks at the program whenever it runs: FILE[+LIBRARY]…[,OPTION[=VALUE]]…, a module or a script; may be given several times
+    #[arg(long, value_name = "MONITOR")]
+    monitor: Vec<String>,
     /// Where the machine code goes
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -26,10 +33,37 @@ impl Compile {
             return Err(Failure::usage(format!("{}: the module would be overwritten: say where to with -o", output.display())));
         }
         let bytes = read(&self.module)?;
-        let compiled = Module::precompile(&self.making.engine()?, bytes).map_err(about(&self.module))?;
+        let engine = self.making.engine()?;
+        let monitors = match &self.monitor[..] {
+            [] => Vec::new(),
+            monitors => packed(&engine, &bytes, monitors, &self.module)?,
+        };
+        let compiled = Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
         keep(&output, &compiled).map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
     }
 }
+
+/// Monitors as they stand in a file. What their exports ask for is understood.
+fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> Result<Vec<u8>, Failure> {
+    let program = Program::new(engine, program).map_err(about(path))?;
+    let mut all = Vec::new();
+    for text in monitors {
+        if !Chosen::is_file(text) {
+            return Err(Failure::usage(format!(
+                "--monitor {text}: only modules and scripts are put into files; run it with --monitor"
+            )));
+        }
+        let packed = Chosen::parse(text)?.pack(text)?;
+        let world = || WasiCtx::builder().build().map_err(Failure::new);
+        let mut store = Store::new(engine, World { program: world()?, monitors: world()? });
+        packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
+        all.push(packed);
+    }
+    postcard::to_stdvec(&all).map_err(Failure::new)
+}
+
+/// How long a monitor may take to start.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {

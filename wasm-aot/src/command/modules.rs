@@ -40,6 +40,42 @@ pub(crate) const OPTIONS: [(&str, &str); 5] = [
     ("on-trap=HOW", "off: what traps or does not end switches it off, and the program goes on; fatal: that ends the program"),
 ];
 
+/// A monitor in a file of machine code: what was asked for, its module, and its libraries by their names.
+#[derive(Debug, serde::Deserialize, serde::Serialize)]
+pub(crate) struct Packed {
+    text: String,
+    module: Vec<u8>,
+    libraries: Vec<(String, Vec<u8>)>,
+}
+
+impl Packed {
+    /// Those of a file.
+    pub(crate) fn read(bytes: &[u8]) -> Result<Vec<Self>, Failure> {
+        match bytes {
+            [] => Ok(Vec::new()),
+            bytes => postcard::from_bytes(bytes).map_err(|_| Failure::new("the monitors inside are damaged: compile it again")),
+        }
+    }
+
+    /// What was asked for. It can be switched: the program's code in the file is without it.
+    pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
+        let chosen = Chosen::parse(&self.text)?;
+        Ok(Chosen { toggled: true, ..chosen })
+    }
+
+    /// Compiles it, with its libraries.
+    pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
+        let chosen = self.chosen()?;
+        let named = |name: &str, error: Error| Failure::new(format!("monitor {}: {name}: {error}", chosen.name()));
+        let library = |(name, bytes): &(String, Vec<u8>)| {
+            Module::new(engine, bytes).map(|module| (name.clone(), module)).map_err(|error| named(name, error))
+        };
+        let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, _>>()?;
+        let module = Module::new(engine, &self.module).map_err(|error| named("its module", error))?;
+        Ok(Compiled { chosen, module, libraries })
+    }
+}
+
 /// A monitor's module, and its libraries by their names.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -131,6 +167,13 @@ impl Chosen {
             }
             Err(said) => Err(Failure::new(said)),
         }
+    }
+
+    /// It with all that it consists of, to be put into a file.
+    pub(crate) fn pack(&self, text: &str) -> Result<Packed, Failure> {
+        let library = |path: &PathBuf| Ok((stem(path), read(path)?));
+        let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
+        Ok(Packed { text: text.to_owned(), module: self.bytes()?, libraries })
     }
 
     /// Compiles it, with its libraries.

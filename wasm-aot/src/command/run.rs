@@ -1,7 +1,7 @@
 //! `wasm-aot run`
 
 use super::control::{Asked, Control};
-use super::modules::{self, Chosen, World};
+use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation};
 use super::spell;
 use super::{Failure, Making, about, print, read};
@@ -83,10 +83,12 @@ impl Run {
         let interruption = Interruption::new().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors });
+        let carried = self.carried()?;
         let observed = Arc::new(match observation.modules() {
+            _ if !carried.is_empty() => self.observed(&engine, &mut store, &observation, &carried)?,
             [] if observation.hooks() => observer::Observation::of(&self.load_observed(&engine, &observation)?),
             [] => observer::Observation::of(&self.load(&engine, &self.module)?),
-            _ => self.observed(&engine, &mut store, &observation)?,
+            _ => self.observed(&engine, &mut store, &observation, &[])?,
         });
         let module = observed.module().clone();
         store.set_limits(Limits {
@@ -111,6 +113,9 @@ impl Run {
             std::thread::Builder::new().spawn(wake).map_err(|error| Failure::new(format!("--timeout: no thread: {error}")))?;
         }
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
+        for chosen in carried.iter().map(Packed::chosen) {
+            spell::begin(&observed, &chosen?);
+        }
         observation.modules().iter().for_each(|chosen| spell::begin(&observed, chosen));
         let asked = Asked {
             program: self.module.clone(),
@@ -129,29 +134,48 @@ impl Run {
         done
     }
 
-    /// The program, with the calls of monitors that are modules.
+    /// The monitors that are in the program's file.
+    fn carried(&self) -> Result<Vec<Packed>, Failure> {
+        match Module::is_machine_code(&self.module) {
+            true => {
+                Packed::read(Module::from_file(&self.making.engine()?, &self.module).map_err(about(&self.module))?.monitors())
+            }
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The program, with the calls of monitors that are modules: those that were asked for, and those in its file.
     fn observed(
         &self,
         engine: &Engine,
         store: &mut Store<World>,
         observation: &Observation,
+        carried: &[Packed],
     ) -> Result<observer::Observation, Failure> {
         let path = &self.module;
-        let program = match Module::is_machine_code(path) {
-            true => Module::from_file(&self.making.engine()?, path).and_then(|module| Program::of(engine, &module)),
-            false => Program::new(engine, &read(path)?),
+        let code = match Module::is_machine_code(path) {
+            true => Some(Module::from_file(&self.making.engine()?, path).map_err(about(path))?),
+            false => None,
+        };
+        let program = match &code {
+            Some(module) => Program::of(engine, module),
+            None => Program::new(engine, &read(path)?),
         }
         .map_err(about(path))?;
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
         store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
+        let all = carried.iter().map(|packed| packed.compile(engine));
+        let all = all.chain(observation.modules().iter().map(|chosen| chosen.compile(engine)));
         let instantiate =
-            |chosen: &Chosen| chosen.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, patience);
-        let observers = observation.modules().iter().map(instantiate).collect::<Result<Vec<_>, _>>()?;
+            |compiled: Result<Compiled, Failure>| compiled?.instantiate(store.as_context_mut(), engine, &program, patience);
+        let observers = all.map(instantiate).collect::<Result<Vec<_>, _>>()?;
+        // Code that counts is not in files.
+        let code = code.filter(|_| !observation.counts());
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
             HowCalled::Direct => ProbeCalls::Direct,
         };
-        let observed = observer::Observation::new(store, observers, &program, calls, Some(observation.watch()));
+        let observed = observer::Observation::with_code(store, observers, &program, calls, Some(observation.watch()), code);
         let observed = observed.map_err(modules::refused)?;
         for (name, _) in observed.matches().into_iter().filter(|(_, count)| *count == 0) {
             super::complain(format!("monitor {name}: nothing in {} matches any of its exports", path.display()));

@@ -10,7 +10,7 @@ use super::sequence::Sequence;
 use super::standing::{self, Standing};
 use super::tally::{self, Addition};
 use super::{Observer, ObserverError, Program, matching, tidying};
-use crate::compile::{self, Action, Calls, Draft, Guest};
+use crate::compile::{self, Action, Calls, Draft, Guest, Plan};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
@@ -76,6 +76,18 @@ impl Observation {
         calls: ProbeCalls,
         watch: Option<&Watch>,
     ) -> Result<Self, ObserverError> {
+        Self::with_code(store, observers, program, calls, watch, None)
+    }
+
+    /// The same for a program that is compiled already, by the store's engine: its code is used as it is if nothing has to be compiled in for ever.
+    pub fn with_code<T: 'static>(
+        store: &mut Store<T>,
+        observers: Vec<Observer>,
+        program: &Program,
+        calls: ProbeCalls,
+        watch: Option<&Watch>,
+        code: Option<Module>,
+    ) -> Result<Self, ObserverError> {
         let mut draft = match watch {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
@@ -113,7 +125,10 @@ impl Observation {
             true => store.engine().clone(),
             false => store.engine().counting().map_err(ObserverError::program)?,
         };
-        let module = Module::with_plan(&engine, &program.bytes, &draft.finish()).map_err(ObserverError::program)?;
+        let plan = draft.finish();
+        let code = code.filter(|_| tallies.is_empty() && plan == Plan::default());
+        let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
+        let module = made.map_err(ObserverError::program)?;
         watch.into_iter().for_each(|watch| watch.compiled(&module));
         tallies.sort_by_key(|tally| (tally.function, tally.offset));
         for (monitor, inserted) in monitors.iter().zip(insertions) {

@@ -41,6 +41,8 @@ pub(crate) struct ModuleInner {
     pub(crate) calls: u32,
     /// The module as it was given: segments of data are copied from it.
     pub(crate) bytes: Array<u8>,
+    /// What is to look at it, if it comes from a file that says so.
+    pub(crate) monitors: Array<u8>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
@@ -129,6 +131,7 @@ impl Module {
                 counters,
                 calls,
                 bytes,
+                monitors: Array::Owned(Vec::new()),
                 types,
                 enter,
                 leave,
@@ -149,9 +152,27 @@ impl Module {
 
     /// Compiles a module to the contents of a file that [`from_file`](Self::from_file) loads.
     pub fn precompile(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Vec<u8>, Error> {
+        Self::precompile_watched(engine, bytes, &[])
+    }
+
+    /// The same, with what is to look at the module when it runs: see [`monitors`](Self::monitors).
+    pub fn precompile_watched(engine: &Engine, bytes: impl AsRef<[u8]>, monitors: &[u8]) -> Result<Vec<u8>, Error> {
         let bytes = binary(bytes.as_ref())?;
         let compilation = compile::compile(&bytes, engine.target(), &Plan::default())?;
-        Ok(artifact::write(&compilation, engine.target(), &bytes))
+        Ok(artifact::write(&compilation, engine.target(), &bytes, monitors))
+    }
+
+    /// What was put into the file that the module comes from so that it looks at it, as whoever made it understands that.
+    pub fn monitors(&self) -> &[u8] {
+        &self.inner.monitors
+    }
+
+    /// The same module, with what is to look at it.
+    pub(crate) fn watched_by(mut self, monitors: Array<u8>) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.monitors = monitors;
+        }
+        self
     }
 
     /// Whether a file is machine code that [`from_file`](Self::from_file) may load, by its first bytes.
