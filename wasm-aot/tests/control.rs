@@ -115,6 +115,30 @@ fn bursts_count_a_part_of_the_time_until_they_are_ended() {
 }
 
 #[test]
+fn a_burst_of_so_many_events_is_over_when_they_were_seen() {
+    for monitor in ["icount", "functions"] {
+        let place = Place::new(&format!("control-events-{monitor}"));
+        let running = Running::start(&place, &[]);
+        running.good(&["attach", monitor]);
+        running.good(&["burst", "1000"]);
+        let begun = Instant::now();
+        while !running.good(&["status"]).contains("observing off\n") {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{monitor} goes on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let seen = running.good(&["report", monitor]);
+        std::thread::sleep(Duration::from_millis(50));
+        // Which function, and how many calls: what a tick is in nanoseconds is known better and better.
+        let rows = |text: &str| -> Vec<Vec<String>> {
+            let rows = text.lines().filter(|line| line.starts_with("work"));
+            rows.map(|line| line.split_whitespace().take(2).map(str::to_owned).collect()).collect()
+        };
+        assert!(!rows(&seen).is_empty(), "{seen}");
+        assert_eq!(rows(&running.good(&["report", monitor])), rows(&seen), "{monitor} rests");
+    }
+}
+
+#[test]
 fn wrong_requests_are_told_why_and_change_nothing() {
     let place = Place::new("control-wrong");
     let running = Running::start(&place, &[]);
@@ -126,6 +150,7 @@ fn wrong_requests_are_told_why_and_change_nothing() {
         (&["off"], "nothing is attached"),
         (&["report"], "nothing is attached"),
         (&["burst", "1ms", "1ms"], "nothing is attached"),
+        (&["burst", "1000"], "nothing is attached"),
     ] {
         let (went_well, text) = running.ask(request);
         assert!(!went_well && text.contains(wanted), "{request:?}: {text}");

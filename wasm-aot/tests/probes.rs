@@ -208,6 +208,7 @@ fn a_probe_that_fails_ends_the_program_and_is_named_and_one_that_panics_is_remov
     let panics = probes.insert(place, probe("clumsy", |_| panic!("on purpose"))).expect("inserted");
     assert_eq!(call(&mut store, instance, &[Val::I32(3)]).expect("no trap"), [3]);
     assert!(!probes.remove(panics), "it is gone");
+    assert_eq!(probes.panicked(), ["clumsy"]);
     let id = probes.insert(place, probe("strict", |_| Err("that is not allowed".into()))).expect("inserted");
     let error = call(&mut store, instance, &[Val::I32(3)]).expect_err("the probe fails");
     let text = error.to_string();

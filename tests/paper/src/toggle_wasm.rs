@@ -119,7 +119,7 @@ fn attach(module: &Module) -> Result<Attached, wasm_aot::Error> {
     let milliseconds = || begun.elapsed().as_secs_f64() * 1e3;
     let (first, live) = std::thread::scope(|scope| {
         let watching = scope.spawn(|| {
-            while !module.has_counted() {
+            while module.counted_events() == 0 {
                 std::thread::sleep(Duration::from_micros(100));
             }
             milliseconds()

@@ -7,6 +7,7 @@
 //!
 //! Whoever sends rubbish, or nothing, is answered or left after some seconds; the program does not notice.
 
+use super::burst::{Burst, Until};
 use super::modules::{self, Chosen, World};
 use super::monitors::Format;
 use super::spell;
@@ -23,6 +24,8 @@ use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
 use wordpatch::os::sockets::{self, Listener};
 
+/// How often events are counted that somebody waits for.
+const LOOK: Duration = Duration::from_millis(2);
 /// The longest line that is read.
 const LINE: u64 = 4096;
 /// How long somebody is waited for who has connected.
@@ -65,7 +68,7 @@ struct State {
     /// Whether what is attached rests.
     off: bool,
     /// How long it is on, and how long it is off, in turn; and which turn-taking this is, so that the one before ends.
-    burst: Option<(Duration, Duration)>,
+    burst: Option<Burst>,
     bursts: u64,
 }
 
@@ -123,7 +126,8 @@ impl Control {
             ("on", []) => self.switch(true),
             ("off", []) => self.switch(false),
             ("burst", ["none"]) => self.no_burst(),
-            ("burst", [on, off]) => self.burst(on, off),
+            ("burst", [on, off]) => self.burst(on, Some(off)),
+            ("burst", [on]) => self.burst(on, None),
             ("report", [format]) => self.report(None, format),
             ("report", [format, monitor]) => self.report(Some(monitor), format),
             ("sites", []) => Ok(self.sites()),
@@ -271,36 +275,70 @@ impl Control {
     }
 
     /// What is attached observes and rests in turn until somebody says otherwise.
-    fn burst(self: &Arc<Self>, on: &str, off: &str) -> Result<String, String> {
-        let time = |text: &str| humantime::parse_duration(text).map_err(|error| format!("{text}: {error}, as 10ms or 1s"));
-        let (on, off) = (time(on)?, time(off)?);
-        if on.is_zero() || off.is_zero() {
-            return Err("both times have to be longer than nothing".into());
-        }
+    fn burst(self: &Arc<Self>, on: &str, off: Option<&str>) -> Result<String, String> {
+        let burst = Burst::parse(on, off)?;
         let mut state = self.state.lock();
         if self.has_nothing() {
             return Err("nothing is attached".into());
         }
-        (state.burst, state.off, state.bursts) = (Some((on, off)), false, state.bursts + 1);
+        if matches!(burst.on, Until::Events(_)) && self.live.attached().is_empty() {
+            return Err("events are those of built-in monitors, and none is attached: say how long, as burst 10ms 990ms".into());
+        }
+        (state.burst, state.off, state.bursts) = (Some(burst), false, state.bursts + 1);
         let (control, number) = (Arc::clone(self), state.bursts);
-        let take_turns = move || while control.turn(number, true, on) && control.turn(number, false, off) {};
+        let take_turns = move || while control.observe(number, burst) && control.rest(number, burst.off) {};
         let started = std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
         started.map(|_| String::new()).map_err(|error| format!("no thread: {error}"))
     }
 
-    /// One turn of a burst; tells whether there is to be another one.
-    fn turn(&self, number: u64, on: bool, time: Duration) -> bool {
-        {
-            let state = self.state.lock();
-            if state.bursts != number {
-                return false;
-            }
-            if !state.off {
-                // What cannot be switched stays as it is until the next turn.
-                let _ = self.switch_all(on);
+    /// One turn of observing; tells whether the burst still goes on.
+    fn observe(&self, number: u64, burst: Burst) -> bool {
+        let before = if let Until::Events(_) = burst.on { self.live.events() } else { 0 };
+        if !self.turn(number, true) {
+            return false;
+        }
+        match burst.on {
+            Until::Time(time) => std::thread::sleep(time),
+            Until::Events(events) => {
+                let mut goes_on = true;
+                while goes_on && self.live.events().saturating_sub(before) < events {
+                    std::thread::sleep(LOOK);
+                    goes_on = self.state.lock().bursts == number;
+                }
+                return goes_on;
             }
         }
-        std::thread::sleep(time);
+        true
+    }
+
+    /// One turn of resting, or the rest for good; tells whether the burst still goes on.
+    fn rest(&self, number: u64, time: Option<Duration>) -> bool {
+        if !self.turn(number, false) {
+            return false;
+        }
+        match time {
+            Some(time) => std::thread::sleep(time),
+            None => {
+                let mut state = self.state.lock();
+                if state.bursts == number {
+                    (state.burst, state.off) = (None, true);
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Has what is attached observe, or rest, if this is still the burst that counts.
+    fn turn(&self, number: u64, on: bool) -> bool {
+        let state = self.state.lock();
+        if state.bursts != number {
+            return false;
+        }
+        if !state.off {
+            // What cannot be switched stays as it is until the next turn.
+            let _ = self.switch_all(on);
+        }
         true
     }
 

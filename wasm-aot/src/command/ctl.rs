@@ -21,6 +21,7 @@ const EXAMPLES: &str = "Examples:
   wasm-aot ctl 4711 report                    … look …
   wasm-aot ctl 4711 detach hotness            … and run on as before
   wasm-aot ctl 4711 burst 10ms 990ms          count one per cent of the time
+  wasm-aot ctl 4711 burst 1000000             count so many events, and be off then
   wasm-aot ctl 4711 attach ways.mm            a script or a module of your own
   wasm-aot ctl 4711 report ways --every 1s    what it has seen, every second until the program ends
   wasm-aot ctl 4711 off ways:opcode:br_if@parse_*   not at these instructions, in these functions";
@@ -52,9 +53,9 @@ enum Request {
     },
     /// Switch attached monitors on and off in turn; `burst none` ends it
     Burst {
-        /// How long on, as 10ms, or none
+        /// How long on, as 10ms, or until how many events are seen, as 100000; or none
         on: String,
-        /// How long off
+        /// How long off; after events, for good if it is not said
         off: Option<String>,
     },
     /// What attached monitors have seen so far

@@ -3,6 +3,7 @@
 //! Exit codes: what the program gave; 1 if something was refused or a script has failed; 2 for a wrong command line; 134 for a trap, as if the program had
 //! aborted, and when its time is over; 128 and the number of a signal if that ended it.
 
+mod burst;
 mod compile;
 mod control;
 mod ctl;

@@ -131,6 +131,10 @@ impl Observer for Allocations {
         self.state.lock().deeds = deeds;
     }
 
+    fn counting(&self) -> &'static [&'static str] {
+        &["blocks"]
+    }
+
     fn report(&self, module: &Module) -> Report {
         let mut report = Report::new("alloc", &["bytes", "blocks", "live bytes", "live", "site", "source"]);
         let places = Places::of(module);

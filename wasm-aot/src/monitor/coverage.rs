@@ -94,6 +94,10 @@ impl Observer for Coverage {
         let _ = module.retire(origin, whose);
     }
 
+    fn counting(&self) -> &'static [&'static str] {
+        &["covered"]
+    }
+
     fn report(&self, module: &Module) -> Report {
         let is_detailed = self.choice.has("missed");
         let columns: &[&str] = match is_detailed {

@@ -138,6 +138,19 @@ impl Live {
         !state.is_off && !state.attached.is_empty()
     }
 
+    /// How many events all that is attached has seen so far: accesses, calls, ways between blocks, whatever each is made of.
+    pub fn events(&self) -> u64 {
+        let state = self.state.lock();
+        let of = |known: &Known| known.hooks.as_ref().map(|(observer, _)| observer.events(&self.module));
+        let counts = || self.module.counted_events();
+        let mut counted = None;
+        state
+            .attached
+            .iter()
+            .map(|(place, _)| of(&state.known[*place]).unwrap_or_else(|| *counted.get_or_insert_with(counts)))
+            .sum()
+    }
+
     /// The names of what is attached, and since when.
     pub fn attached(&self) -> Vec<(&'static str, Instant)> {
         let state = self.state.lock();

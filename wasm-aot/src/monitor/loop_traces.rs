@@ -84,6 +84,10 @@ impl Observer for LoopTraces {
         false
     }
 
+    fn counting(&self) -> &'static [&'static str] {
+        &["count"]
+    }
+
     fn report(&self, module: &Module) -> Report {
         let mut report = Report::new("loop-traces", &["count", "function", "pc", "path", "source"]);
         let functions = self.functions.get().map_or(&[][..], Vec::as_slice);

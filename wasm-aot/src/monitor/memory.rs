@@ -105,6 +105,10 @@ impl Observer for Memory {
         let _ = (self.pages.set(pages), self.events.set(events));
     }
 
+    fn counting(&self) -> &'static [&'static str] {
+        &["reads", "writes"]
+    }
+
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("memory", &["memory", "from", "to", "reads", "writes"]);
         let mut state = self.state.lock();

@@ -22,6 +22,18 @@ pub(super) trait Observer: Debug + Send + Sync {
     /// Its hooks are in a module's code now, or will be when it is observed: those of the module's own plan, or of an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
+    /// The columns of its report that count events.
+    fn counting(&self) -> &'static [&'static str] {
+        &["calls"]
+    }
+
+    /// How many events it has seen so far.
+    fn events(&self, module: &Module) -> u64 {
+        let Report { columns, rows, .. } = self.report(module);
+        let places: Vec<usize> = (0..columns.len()).filter(|place| self.counting().contains(&columns[*place])).collect();
+        rows.iter().flat_map(|row| places.iter().map(|place| row[*place].sum())).sum()
+    }
+
     /// What there is to say of what the module's instances have done so far.
     fn report(&self, module: &Module) -> Report;
 }

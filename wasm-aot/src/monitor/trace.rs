@@ -109,6 +109,10 @@ impl Observer for Trace {
         let _ = self.events.set(events);
     }
 
+    fn events(&self, _: &Module) -> u64 {
+        self.state.lock().lines
+    }
+
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("trace", &[]);
         let mut state = self.state.lock();

@@ -63,11 +63,13 @@ pub(super) struct Inspected {
     places: HashMap<(u32, When), usize>,
     /// Whether somebody holds an activation of it by its identity, which ends where the activation does.
     watched: AtomicBool,
+    /// Whose probes stand there.
+    pub(super) board: Arc<Board>,
 }
 
 impl Inspected {
-    /// Reads a function, and plans a stand at each of its places.
-    pub(super) fn new(board: Arc<Board>, module: &ModuleInner, function: u32) -> Result<(Self, Plan), ProbeError> {
+    /// Reads a function, and plans a stand at each of its places. Gives the function too: it is told that control comes by.
+    pub(super) fn new(board: Arc<Board>, module: &ModuleInner, function: u32) -> Result<(Arc<Self>, Plan), ProbeError> {
         let first = module.info.imported.functions;
         let last = (first + module.info.bodies.len() as u32).saturating_sub(1);
         if function < first || function > last {
@@ -78,24 +80,28 @@ impl Inspected {
         let places = sites.iter().enumerate().map(|(i, site)| ((site.offset, site.when), i)).collect();
         let lists = sites.iter().map(|_| RwLock::new(Arc::from([]))).collect();
         let mut draft = Draft::default();
-        let receiver: Arc<dyn crate::compile::Receiver> = board;
+        let histograms = RwLock::default();
+        let watched = AtomicBool::new(false);
+        let cells_of_code = Arc::clone(&cells);
+        let inspected = Arc::new(Self { function, locals, sites, cells, lists, histograms, places, watched, board });
+        let receiver: Arc<dyn crate::compile::Receiver> = Arc::<Self>::clone(&inspected);
         draft.tell(Arc::clone(&receiver));
         let start = body_start(module, function);
-        for (i, site) in sites.iter().enumerate() {
+        for (i, site) in inspected.sites.iter().enumerate() {
             let Some(moment) = moment(site.when) else { continue };
             let operands = (0..site.operands.len() as u32).map(Capture::Operand);
             // The last is no local: there the receiver says whether it has failed.
-            let captures =
-                (0..locals.len() as u32).map(Capture::Local).chain(operands).chain([Capture::Local(u32::MAX)]).collect();
-            let number = u64::from(function) << 32 | i as u64;
-            let call = Call { receiver: Arc::clone(&receiver), number, captures, writes: true };
+            let captures = (0..inspected.locals.len() as u32)
+                .map(Capture::Local)
+                .chain(operands)
+                .chain([Capture::Local(u32::MAX)])
+                .collect();
+            let call = Call { receiver: Arc::clone(&receiver), number: i as u64, captures, writes: true };
             let offset = if stands_at_none(site.when) { 0 } else { start + site.offset };
-            let stand = Stand { cells: Arc::clone(&cells), index: i, call };
+            let stand = Stand { cells: Arc::clone(&cells_of_code), index: i, call };
             draft.hook(function, offset, moment, Action::Inline(Sequence(Arc::new(stand))));
         }
-        let histograms = RwLock::default();
-        let watched = AtomicBool::new(false);
-        Ok((Self { function, locals, sites, cells, lists, histograms, places, watched }, draft.finish()))
+        Ok((inspected, draft.finish()))
     }
 
     /// The site of a place, if there is one.

@@ -9,7 +9,7 @@
 //! - Probes of a place fire in the order in which they were inserted, those that stand everywhere among them. The same probe inserted twice fires twice.
 //! - What a probe inserts or removes at the place that is firing holds from the next time on that control comes there; elsewhere it holds at once.
 //! - What a probe writes into locals, operands or memory is what the program goes on with, and what the next probe reads.
-//! - A probe that fails ends the program, with an error that names it. One that panics is removed; the program goes on.
+//! - A probe that fails ends the program, with an error that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -176,7 +176,8 @@ pub struct Probes(Arc<Board>);
 pub(crate) struct Board {
     /// Its code knows of the board: it must not be kept by it.
     module: Weak<ModuleInner>,
-    functions: RwLock<HashMap<u32, Arc<Inspected>>>,
+    /// Functions know of the board: they are kept by their code.
+    functions: RwLock<HashMap<u32, Weak<Inspected>>>,
     /// Those that stand everywhere.
     everywhere: RwLock<Arc<[Standing]>>,
     /// Held by whoever has a function made ready.
@@ -199,6 +200,7 @@ struct State {
     /// Those that stand at bare sites: the numbers of the instructions, and whether they are on.
     bare: HashMap<ProbeId, (usize, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
+    panicked: Vec<String>,
 }
 
 /// A probe at its place.
@@ -264,6 +266,11 @@ impl Probes {
         self.0.switch(ids, on);
     }
 
+    /// The names of probes that have panicked and are gone, in that order.
+    pub fn panicked(&self) -> Vec<String> {
+        self.0.state.lock().panicked.clone()
+    }
+
     /// Removes a probe; tells whether it was there.
     pub fn remove(&self, id: ProbeId) -> bool {
         self.0.remove(id)
@@ -289,7 +296,7 @@ impl Probes {
 
 impl Board {
     fn inspected(&self, function: u32) -> Option<Arc<Inspected>> {
-        self.functions.read().get(&function).cloned()
+        self.functions.read().get(&function).and_then(Weak::upgrade)
     }
 
     fn module(&self) -> Option<Module> {
@@ -312,9 +319,8 @@ impl Board {
         let board = self.me.upgrade().expect("whoever asks has it");
         let module = self.module().ok_or_else(|| Error::Attach("the module is gone".into()))?;
         let (inspected, plan) = Inspected::new(board, &module.inner, function)?;
-        let inspected = Arc::new(inspected);
         let part = module.add_part(plan)?;
-        self.functions.write().insert(function, Arc::clone(&inspected));
+        self.functions.write().insert(function, Arc::downgrade(&inspected));
         module.observe_also(part)?;
         drop(preparing);
         Ok(inspected)
@@ -458,8 +464,8 @@ impl Board {
     }
 
     fn refresh_all(&self) {
-        for inspected in self.functions.read().values() {
-            (0..inspected.sites.len()).for_each(|site| self.refresh(inspected, site));
+        for inspected in self.functions.read().values().filter_map(Weak::upgrade) {
+            (0..inspected.sites.len()).for_each(|site| self.refresh(&inspected, site));
         }
     }
 
@@ -489,7 +495,7 @@ impl Board {
                 Ok(Err(why)) => return Some(format!("probe {}: {why}", probe.name())),
                 Err(_) => {
                     self.remove(*id);
-                    eprintln!("wasm-aot: probe {} has panicked and is removed; the program goes on", probe.name());
+                    self.state.lock().panicked.push(probe.name().to_owned());
                 }
             }
         }
@@ -497,21 +503,20 @@ impl Board {
     }
 }
 
-impl Receiver for Board {
+impl Receiver for Inspected {
     fn fire(&self, firing: &mut Firing<'_>) {
-        let (function, site) = ((firing.number >> 32) as u32, firing.number as u32 as usize);
-        let (Some(inspected), Some(module)) = (self.inspected(function), self.module()) else { return };
-        let status = firing.values.len() - 1;
-        frame::arrive(&inspected, site, firing.frame);
+        let (site, status) = (firing.number as usize, firing.values.len() - 1);
+        let Some(module) = self.board.module() else { return };
+        frame::arrive(self, site, firing.frame);
         let failure = {
-            let mut frame = Frame::new(&module, &inspected, site, firing);
-            let failure = self.fire_all(&inspected, site, &mut frame);
-            if frame.has_identity() && inspected.watch_exits() {
-                self.refresh_all();
+            let mut frame = Frame::new(&module, self, site, firing);
+            let failure = self.board.fire_all(self, site, &mut frame);
+            if frame.has_identity() && self.watch_exits() {
+                self.board.refresh_all();
             }
             failure
         };
-        frame::depart(&inspected, site, firing.frame);
+        frame::depart(self, site, firing.frame);
         if let Some(why) = failure {
             crate::runtime::note_probe_failure(why);
             firing.values[status] = [1, 0];
@@ -519,12 +524,14 @@ impl Receiver for Board {
     }
 
     fn trapped(&self, function: u32) {
-        let (Some(inspected), Some(module)) = (self.inspected(function), self.module()) else { return };
+        if function != self.function {
+            return;
+        }
         let place = Place { function, offset: 0, when: When::Trap };
-        let Some(site) = inspected.site(place) else { return };
-        let mut frame = Frame::without_values(&module, &inspected, site);
+        let (Some(module), Some(site)) = (self.board.module(), self.site(place)) else { return };
+        let mut frame = Frame::without_values(&module, self, site);
         // The program has ended already: there is nobody to tell a failure.
-        let _ = self.fire_all(&inspected, site, &mut frame);
+        let _ = self.board.fire_all(self, site, &mut frame);
     }
 }
 

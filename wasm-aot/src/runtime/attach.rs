@@ -141,10 +141,10 @@ impl Module {
         self.inner.code.tables.bares.len()
     }
 
-    /// Whether anything was counted so far. That is quickly said, from any thread.
-    pub fn has_counted(&self) -> bool {
+    /// How many ways between blocks were counted so far. That is quickly said, from any thread.
+    pub fn counted_events(&self) -> u64 {
         let module = &self.inner;
-        module.counted.sums(&module.layout, module.words()).into_iter().any(|count| count > 0)
+        module.counted.sums(&module.layout, module.words()).into_iter().sum()
     }
 
     /// How often everything was executed by the module's instances while it was counted: always, if the engine's code counts

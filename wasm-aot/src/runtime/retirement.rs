@@ -3,7 +3,7 @@
 //! A thread looks now and then where the program is, and has hooks that are spent left out of a function once they have cost about as much there as compiling
 //! the function does; so all of it never costs more than twice what would have been best. At first functions are compiled from their beginnings alone, for those
 //! that are called; entries into loops follow for activations that go on for long in the code from before. The thread takes a small part of a processor's
-//! time: it rests for many times as long as its work takes, and for longer where there is nothing to do.
+//! time: it rests for longer than its work takes, and for longer still where there is nothing to do.
 
 use super::module::{Module, ModuleInner};
 use super::version::{Origin, When};
@@ -23,7 +23,7 @@ pub(crate) trait Spent: Send + Sync {
 const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(250);
 /// How many times as long as its work.
-const REST: u32 = 20;
+const REST: u32 = 4;
 /// How often it looks at a time, and how long it waits in between.
 const LOOKS: u32 = 4;
 const BETWEEN: Duration = Duration::from_micros(500);

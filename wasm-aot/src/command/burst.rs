@@ -1,0 +1,66 @@
+//! Bursts: what is attached observes for a while, or until it has seen so many events, rests, and observes again.
+
+use std::time::Duration;
+
+/// How long something observes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    /// So long.
+    Time(Duration),
+    /// Until it has seen so many events.
+    Events(u64),
+}
+
+/// How long what is attached observes, and how long it rests then; for good if nothing is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Burst {
+    pub(crate) on: Until,
+    pub(crate) off: Option<Duration>,
+}
+
+impl Burst {
+    /// From what people write: `10ms 990ms`, `100000 1s`, `100000`.
+    pub(crate) fn parse(on: &str, off: Option<&str>) -> Result<Self, String> {
+        let wrong = |text: &str, why: &dyn std::fmt::Display| {
+            format!("{text}: {why}; expected a time, as 10ms or 1s, or a number of events, as 100000")
+        };
+        let time = |text: &str| match humantime::parse_duration(text) {
+            Ok(time) if time.is_zero() => Err(wrong(text, &"times have to be longer than nothing")),
+            Ok(time) => Ok(time),
+            Err(error) => Err(wrong(text, &error)),
+        };
+        let until = match on.parse::<u64>() {
+            Ok(0) => return Err(wrong(on, &"it would never be on")),
+            Ok(events) => Until::Events(events),
+            Err(_) => Until::Time(time(on)?),
+        };
+        let off = off.map(time).transpose()?;
+        match (until, off) {
+            (Until::Time(_), None) => Err(format!("{on}: for how long it is off is missing, as 990ms")),
+            (on, off) => Ok(Self { on, off }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_events_are_told_apart() {
+        let milliseconds = Duration::from_millis;
+        let burst = |on, off| Ok(Burst { on, off });
+        assert_eq!(Burst::parse("5ms", Some("1s")), burst(Until::Time(milliseconds(5)), Some(milliseconds(1000))));
+        assert_eq!(Burst::parse("5000", Some("1s")), burst(Until::Events(5000), Some(milliseconds(1000))));
+        assert_eq!(Burst::parse("5000", None), burst(Until::Events(5000), None));
+        for (on, off, why) in [
+            ("soon", Some("1ms"), "as 10ms or 1s"),
+            ("0s", Some("1ms"), "longer than nothing"),
+            ("5ms", Some("0s"), "longer than nothing"),
+            ("5ms", None, "is missing"),
+            ("0", None, "never be on"),
+        ] {
+            assert!(Burst::parse(on, off).is_err_and(|error| error.contains(why)), "{on} {off:?}");
+        }
+    }
+}
