@@ -117,6 +117,47 @@ fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
     }
 }
 
+#[test]
+fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
+    use wasm_aot::observer::{Observation, Observer, Program, Switches, add_to_linker};
+    use wasm_aot::{Engine, Linker, Module, Store};
+    let engine = Engine::default();
+    let observed = |monitor: &str| {
+        let mut store = Store::new(&engine, ());
+        let program = Program::new(&engine, FACTORIAL.as_bytes()).expect("a program");
+        let (mut linker, switches) = (Linker::new(&engine), Switches::default());
+        add_to_linker(&mut linker, &program, &switches).expect("linked");
+        let module = Module::new(&engine, monitor).expect("a monitor");
+        let observer = Observer::new(&mut store, &linker, "threaded", &module, &switches).expect("understood");
+        let instance = observer.instance();
+        let observation = Observation::new(&mut store, vec![observer], &program, ProbeCalls::Inlined, None).expect("matched");
+        (store, observation, instance)
+    };
+    let run = |module: &Module, arg: i32| {
+        let mut store = Store::new(&engine, ());
+        let instance = Linker::new(&engine).instantiate(&mut store, module)?;
+        instance.get_func(&mut store, "main").expect("exported").call(&mut store, &[Val::I32(arg)])
+    };
+    let adding = r#"(module (global $n (export "n") (mut i64) (i64.const 0))
+        (func (export "wasm:opcode:i32.mul") (global.set $n (i64.add (global.get $n) (i64.const 1)))))"#;
+    let (mut store, observation, instance) = observed(adding);
+    std::thread::scope(|scope| {
+        for arg in 1..=4 {
+            let module = observation.module();
+            scope.spawn(move || run(module, arg).map(drop).expect("it runs"));
+        }
+    });
+    observation.settle(&mut store);
+    let sum = instance.get_global(&mut store, "n").expect("exported").get(&mut store).expect("of this store");
+    assert!(matches!(sum, Val::I64(10)), "{sum:?}");
+    let looking = adding
+        .replace("(global.set", "(if (i64.lt_u (global.get $n) (i64.const 5)) (then (global.set")
+        .replace("(i64.const 1))))", "(i64.const 1))))))");
+    let (_store, observation, _) = observed(&looking);
+    let error = run(observation.module(), 3).expect_err("refused").to_string();
+    assert!(error.contains("monitor threaded: it does more than add") && error.contains("cannot be merged"), "{error}");
+}
+
 /// A monitor that inserts probes: what it imports and declares, with more behind it.
 fn inserting(more: &str) -> String {
     format!(

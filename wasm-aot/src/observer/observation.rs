@@ -93,7 +93,9 @@ impl Observation {
             None => Draft::default(),
         };
         let (mut places, mut tallies) = (HashMap::new(), Vec::new());
-        let (mut monitors, mut switched, mut insertions) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
+        // Whether each is called by the program's code.
+        let mut calling = Vec::new();
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
             let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
@@ -102,10 +104,13 @@ impl Observation {
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
+            calling.push(is_switched || matches > 0);
             if is_switched && has_sites {
                 switched.push((monitors.len(), guest, list, contained));
             } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
                 tallies.extend(found);
+                calling.pop();
+                calling.push(false);
             } else {
                 for (function, binding) in list {
                     let (offset, moment) = standing::standing(&binding);
@@ -126,10 +131,14 @@ impl Observation {
             false => store.engine().counting().map_err(ObserverError::program)?,
         };
         let plan = draft.finish();
+        let bound = monitors.iter().zip(&calling).find(|(_, calls)| **calls).map(|(monitor, _)| monitor.observer.name.clone());
         let code = code.filter(|_| tallies.is_empty() && plan == Plan::default());
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
         watch.into_iter().for_each(|watch| watch.compiled(&module));
+        if let Some(name) = bound {
+            module.bind(store.as_context_mut().core().id, &name).map_err(ObserverError::program)?;
+        }
         tallies.sort_by_key(|tally| (tally.function, tally.offset));
         for (monitor, inserted) in monitors.iter().zip(insertions) {
             let Monitor { observer, .. }: &Monitor = monitor;
@@ -179,6 +188,7 @@ impl Observation {
         let number = self.monitors.lock().len() as u16;
         let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
         bound_memories(&mut store);
+        self.module.bind(store.core().id, &matched.observer.name).map_err(ObserverError::program)?;
         loaded(store, &matched.observer, &self.module)?;
         Ok(matched)
     }

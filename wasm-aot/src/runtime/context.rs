@@ -121,6 +121,13 @@ impl Counters {
         self.0.lock().live.iter().copied().for_each(visit);
     }
 
+    /// The stores of instances that live.
+    pub(super) fn stores(&self) -> Vec<super::store::StoreId> {
+        let known = self.0.lock();
+        // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) its identity never changes.
+        known.live.iter().filter_map(|vmctx| store_of(*vmctx)).map(|store| unsafe { (*store).id }).collect()
+    }
+
     /// Where threads are that execute code of the instances: of each, the innermost activation first.
     pub(super) fn stacks(&self) -> Vec<Vec<usize>> {
         let known = self.0.lock();

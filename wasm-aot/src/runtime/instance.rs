@@ -61,10 +61,17 @@ impl Instance {
             return Err(Error::Link(format!("the module has {wanted} imports, and {given} are given")));
         }
         check_imports(core, inner, imports)?;
+        // Held until the instance is known to its module.
+        let bound = inner.bound.lock();
+        if let Some((_, who)) = bound.as_ref().filter(|(store, _)| *store != core.id) {
+            return Err(super::module::several(who));
+        }
         core.know(inner);
         let data = NonNull::from(&mut **InstanceData::place(core, inner)?);
         // SAFETY: (1) owned by the store in a box, and never removed.
         let instance = unsafe { &mut *data.as_ptr() };
+        instance.know_store();
+        drop(bound);
         instance.begin_hooks();
         instance.take_imports(core, imports)?;
         instance.define(core)?;
@@ -202,6 +209,12 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
 }
 
 impl InstanceData {
+    /// Has its vmctx say whose it is: whoever finds it by its module sees its store.
+    fn know_store(&mut self) {
+        let me: *mut Self = self;
+        self.put(vm::at::INSTANCE as i32, me);
+    }
+
     /// Its store ends: what it has counted stays with its module.
     pub(crate) fn end(&self) {
         self.end_hooks();

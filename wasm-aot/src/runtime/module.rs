@@ -7,6 +7,7 @@ use super::departures::Departures;
 use super::errands::StopParts;
 use super::part::Part;
 use super::pieces::Pieces;
+use super::store::StoreId;
 use super::version::Versions;
 use crate::artifact::{self, Array};
 use crate::compile::{self, Compilation, Options, Plan, TrampolineKind};
@@ -43,6 +44,8 @@ pub(crate) struct ModuleInner {
     pub(crate) bytes: Array<u8>,
     /// What is to look at it, if it comes from a file that says so.
     pub(crate) monitors: Array<u8>,
+    /// The only store that its code may be executed in, and on whose account: it knows addresses of instances there.
+    pub(crate) bound: Mutex<Option<(StoreId, String)>>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
@@ -132,6 +135,7 @@ impl Module {
                 calls,
                 bytes,
                 monitors: Array::Owned(Vec::new()),
+                bound: Mutex::default(),
                 types,
                 enter,
                 leave,
@@ -165,6 +169,16 @@ impl Module {
     /// What was put into the file that the module comes from so that it looks at it, as whoever made it understands that.
     pub fn monitors(&self) -> &[u8] {
         &self.inner.monitors
+    }
+
+    /// Has it executed in one store only from now on, on account of somebody: not if it is in others already.
+    pub(crate) fn bind(&self, store: StoreId, who: &str) -> Result<(), Error> {
+        let mut bound = self.inner.bound.lock();
+        if self.inner.counted.stores().iter().any(|other| *other != store) {
+            return Err(several(who));
+        }
+        bound.get_or_insert_with(|| (store, who.to_owned()));
+        Ok(())
     }
 
     /// The same module, with what is to look at it.
@@ -221,6 +235,13 @@ impl Module {
         let ty = |export: &crate::module::Export| self.inner.extern_type(export.space, export.index);
         self.inner.info.exports.iter().map(move |export| ExportType { name: &export.name, ty: ty(export) })
     }
+}
+
+/// Somebody cannot observe what is executed in several stores.
+pub(super) fn several(who: &str) -> Error {
+    let why = "it does more than add to cells of its own, so that what it sees in several threads cannot be merged: \
+               it looks at a program in one store only";
+    Error::Link(format!("monitor {}: {why}", crate::error::Printable(who)))
 }
 
 /// The binary form of what may be text.
