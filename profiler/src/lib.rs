@@ -50,6 +50,7 @@ mod merge;
 mod mode;
 mod policy;
 mod profile;
+pub mod protobuf;
 mod report;
 pub mod simulation;
 mod unit;

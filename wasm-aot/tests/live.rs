@@ -1,5 +1,8 @@
 //! Monitors that come and go, in any company, while the program runs.
 
+#[path = "switching/ticking.rs"]
+mod ticking;
+
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use wasm_aot::monitor::{Choices, Live, LiveError, Watch};
@@ -18,17 +21,6 @@ const PROGRAM: &str = r#"(module (import "host" "tick" (func $tick)) (memory 2)
             (local.set $s (i32.xor (local.get $s) (call $middle (local.get $i))))
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
-
-fn instance(tick: impl Fn(&Module) + Send + Sync + 'static) -> (Store<()>, Module, Instance) {
-    let engine = Engine::new(&Config::new()).expect("an engine");
-    let module = Module::new(&engine, PROGRAM).expect("a module");
-    let mut store = Store::new(&engine, ());
-    let mut linker = Linker::new(&engine);
-    let own = module.clone();
-    linker.func_wrap("host", "tick", move || tick(&own)).expect("the only one");
-    let instance = linker.instantiate(&mut store, &module).expect("an instance");
-    (store, module, instance)
-}
 
 fn call(store: &mut Store<()>, instance: Instance, n: i32) -> i32 {
     let results = instance.get_func(&mut *store, "f").expect("exported").call(&mut *store, &[Val::I32(n)]).expect("no trap");
@@ -56,11 +48,11 @@ const MONITORS: [&str; 12] = [
 
 #[test]
 fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
-    let (mut store, _, quiet) = instance(|_| {});
+    let (mut store, _, quiet) = ticking::instance(PROGRAM, |_| {});
     let expected = call(&mut store, quiet, 300);
     static TURN: AtomicU64 = AtomicU64::new(0);
     static LIVE: OnceLock<Live> = OnceLock::new();
-    let (mut store, module, instance) = instance(|module| {
+    let (mut store, module, instance) = ticking::instance(PROGRAM, |module| {
         let live = LIVE.get_or_init(|| Live::new(module.clone()));
         let turn = TURN.fetch_add(1, Relaxed) as usize;
         let monitor = MONITORS[turn / 2 % MONITORS.len()];
@@ -90,7 +82,7 @@ fn whatever_comes_and_goes_in_the_middle_of_a_loop_the_result_is_the_same() {
 fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
     static TURN: AtomicU64 = AtomicU64::new(0);
     static LIVE: OnceLock<Live> = OnceLock::new();
-    let (mut store, _, instance) = instance(|module| {
+    let (mut store, _, instance) = ticking::instance(PROGRAM, |module| {
         let live = LIVE.get_or_init(|| Live::new(module.clone()));
         match TURN.fetch_add(1, Relaxed) {
             10 => {
@@ -114,7 +106,7 @@ fn what_is_attached_between_two_turns_sees_exactly_what_follows() {
 
 #[test]
 fn monitors_that_come_and_go_in_another_thread_change_nothing() {
-    let (mut store, module, instance) = instance(|_| {});
+    let (mut store, module, instance) = ticking::instance(PROGRAM, |_| {});
     let expected = call(&mut store, instance, 100);
     let live = Live::new(module);
     let (stop, turns) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -137,7 +129,7 @@ fn monitors_that_come_and_go_in_another_thread_change_nothing() {
 
 #[test]
 fn what_cannot_be_attached_is_told_and_leaves_the_others_alone() {
-    let (mut store, module, instance) = instance(|_| {});
+    let (mut store, module, instance) = ticking::instance(PROGRAM, |_| {});
     let live = Live::new(module);
     live.attach("icount").expect("attached");
     assert!(matches!(live.attach("hotnes"), Err(LiveError::Monitor(_))));

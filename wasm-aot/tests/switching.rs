@@ -1,19 +1,11 @@
 //! Threads that go from one version of a function into another one in the middle of its loops, as often as there is a turn.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use wasm_aot::{Config, Engine, Instance, Linker, Module, Store, Val};
+#[path = "switching/ticking.rs"]
+mod ticking;
 
-/// A host function that every loop calls: `tick` switches the module, or does nothing.
-fn instance(text: &str, tick: impl Fn(&Module) + Send + Sync + 'static) -> (Store<()>, Module, Instance) {
-    let engine = Engine::new(&Config::new()).expect("an engine");
-    let module = Module::new(&engine, text).expect("a module");
-    let mut store = Store::new(&engine, ());
-    let mut linker = Linker::new(&engine);
-    let own = module.clone();
-    linker.func_wrap("host", "tick", move || tick(&own)).expect("the only one");
-    let instance = linker.instantiate(&mut store, &module).expect("an instance");
-    (store, module, instance)
-}
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use ticking::instance;
+use wasm_aot::{Instance, Module, Store, Val};
 
 fn call(store: &mut Store<()>, instance: Instance, args: &[Val]) -> String {
     let function = instance.get_func(&mut *store, "f").expect("exported");

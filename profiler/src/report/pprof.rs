@@ -3,67 +3,19 @@
 //! Each function is one sample of one frame, or of two where its caller is known: its calls, and its time.
 
 use crate::profile::Profile;
+use crate::protobuf::{Message, Strings};
 use std::collections::HashMap;
-
-/// A message, as it grows.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u32, value: u64) {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn packed(&mut self, field: u32, values: &[u64]) {
-        let mut inner = Self::default();
-        values.iter().for_each(|&value| inner.varint(value));
-        self.bytes(field, &inner.0);
-    }
-}
-
-/// The table of strings: number 0 is the empty one.
-struct Strings {
-    known: HashMap<String, u64>,
-    all: Vec<String>,
-}
-
-impl Strings {
-    fn number(&mut self, text: &str) -> u64 {
-        if let Some(&number) = self.known.get(text) {
-            return number;
-        }
-        let number = self.all.len() as u64;
-        self.known.insert(text.to_owned(), number);
-        self.all.push(text.to_owned());
-        number
-    }
-}
 
 impl Profile {
     /// As pprof reads it.
     pub fn pprof(&self) -> Vec<u8> {
-        let mut strings = Strings { known: HashMap::from([(String::new(), 0)]), all: vec![String::new()] };
+        let mut strings = Strings::default();
         let mut profile = Message::default();
         for (kind, unit) in [("calls", "count"), ("time", "nanoseconds")] {
             let mut value = Message::default();
             value.number(1, strings.number(kind));
             value.number(2, strings.number(unit));
-            profile.bytes(1, &value.0);
+            profile.message(1, &value);
         }
         let known: HashMap<_, _> = self
             .functions
@@ -84,9 +36,9 @@ impl Profile {
                 .chain((rest > 1e-9).then(|| (vec![at as u64 + 1], rest)))
             {
                 let mut sample = Message::default();
-                sample.packed(1, &stack);
-                sample.packed(2, &values(share));
-                profile.bytes(2, &sample.0);
+                sample.packed(1, stack);
+                sample.packed(2, values(share));
+                profile.message(2, &sample);
             }
         }
         for (at, function) in self.functions.iter().enumerate() {
@@ -97,8 +49,8 @@ impl Profile {
             let mut location = Message::default();
             location.number(1, id);
             location.number(3, function.label.offset);
-            location.bytes(4, &line.0);
-            profile.bytes(4, &location.0);
+            location.message(4, &line);
+            profile.message(4, &location);
             let name = strings.number(&function.label.name);
             let file = strings.number(function.label.file.as_deref().unwrap_or(""));
             let mut named = Message::default();
@@ -106,13 +58,11 @@ impl Profile {
             named.number(2, name);
             named.number(3, name);
             named.number(4, file);
-            profile.bytes(5, &named.0);
+            profile.message(5, &named);
         }
-        for text in &strings.all {
-            profile.bytes(6, text.as_bytes());
-        }
+        strings.write(6, &mut profile);
         profile.number(9, self.header.started);
         profile.number(10, (self.header.seconds * 1e9) as u64);
-        profile.0
+        profile.finish()
     }
 }

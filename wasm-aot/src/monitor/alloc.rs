@@ -3,7 +3,7 @@
 //! Allocators are known by the names of their functions, exported or not; which argument is what follows from the name. Of allocators that call each
 //! other, the outermost counts. A site is where it was called from, and who had called that.
 
-use super::observer::Observer;
+use super::hooked::Hooked;
 use super::outline::Outline;
 use super::{Choice, MonitorError, Report};
 use crate::compile::{Action, Call, Capture, Draft, Firing, Moment, Receiver, Room};
@@ -92,7 +92,7 @@ struct Site {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let depth = choice.number("depth").map_or(DEPTH, |depth| depth as usize);
     Ok(Arc::new(Allocations { choice: choice.clone(), depth, state: Mutex::default() }))
 }
@@ -111,7 +111,7 @@ fn deed(info: &ModuleInfo, index: u32, label: &str) -> Option<Deed> {
     })
 }
 
-impl Observer for Allocations {
+impl Hooked for Allocations {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut deeds = Vec::new();
         draft.tell(Arc::<Self>::clone(&self));

@@ -3,7 +3,7 @@
 //! The first call of a function in an instance keeps its arguments in words of the instance; every later one adds to a second word, for each, the bits that
 //! differ. So nothing depends on what was seen before, and what is zero in the end was constant.
 
-use super::observer::{Observer, fingerprint};
+use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::trace::shown;
 use super::{Choice, MonitorError, Report};
@@ -48,12 +48,12 @@ struct Seen {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let (functions, state) = Default::default();
     Ok(Arc::new(Constants { choice: choice.clone(), functions, state }))
 }
 
-impl Observer for Constants {
+impl Hooked for Constants {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         draft.tell(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();

@@ -5,7 +5,7 @@
 //!
 //! A mark that is set has nothing more to tell. It is taken out of functions that are executed often, and what is covered runs as if nobody looked.
 
-use super::observer::{Observer, fingerprint};
+use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
@@ -58,12 +58,12 @@ struct State {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let (marked, state) = Default::default();
     Ok(Arc::new(Coverage { choice: choice.clone(), marked, state }))
 }
 
-impl Observer for Coverage {
+impl Hooked for Coverage {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         draft.tell(Arc::<Self>::clone(&self));
         draft.note_departures();

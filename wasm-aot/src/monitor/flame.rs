@@ -2,6 +2,7 @@
 
 use super::profile::Table;
 use inferno::flamegraph;
+use profiler::protobuf::{Message, Strings};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -93,13 +94,13 @@ impl Table<'_> {
 
     /// As pprof reads it: calls and nanoseconds of each context.
     fn pprof(&self) -> Vec<u8> {
-        let mut names = Names::default();
+        let mut names = Strings::default();
         let mut profile = Message::default();
         for (kind, unit) in [("calls", "count"), ("time", "nanoseconds")] {
             let mut value = Message::default();
             value.number(1, names.number(kind));
             value.number(2, names.number(unit));
-            profile.bytes(1, &value.0);
+            profile.message(1, &value);
         }
         let mut functions: HashMap<u32, u64> = HashMap::new();
         for i in self.sum.in_order() {
@@ -109,71 +110,20 @@ impl Table<'_> {
             let mut sample = Message::default();
             // The innermost first. Locations have the numbers of their functions.
             sample.packed(1, self.sum.way(i, usize::MAX).iter().rev().map(|function| functions[function]));
-            sample.packed(2, [context.calls, self.nanoseconds(context.own)].into_iter());
-            profile.bytes(2, &sample.0);
+            sample.packed(2, [context.calls, self.nanoseconds(context.own)]);
+            profile.message(2, &sample);
         }
         for (function, id) in &functions {
             let (mut line, mut location, mut named) = (Message::default(), Message::default(), Message::default());
             line.number(1, *id);
             location.number(1, *id);
-            location.bytes(4, &line.0);
-            profile.bytes(4, &location.0);
+            location.message(4, &line);
+            profile.message(4, &location);
             named.number(1, *id);
             named.number(2, names.number(&(self.name)(*function)));
-            profile.bytes(5, &named.0);
+            profile.message(5, &named);
         }
-        // The first is always empty.
-        profile.bytes(6, b"");
-        names.all.iter().for_each(|name| profile.bytes(6, name.as_bytes()));
-        profile.0
-    }
-}
-
-/// Texts by their numbers, which begin with 1.
-#[derive(Default)]
-struct Names {
-    known: HashMap<String, u64>,
-    all: Vec<String>,
-}
-
-impl Names {
-    fn number(&mut self, name: &str) -> u64 {
-        if let Some(number) = self.known.get(name) {
-            return *number;
-        }
-        self.all.push(name.to_owned());
-        self.known.insert(name.to_owned(), self.all.len() as u64);
-        self.all.len() as u64
-    }
-}
-
-/// A message of protocol buffers.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn packed(&mut self, field: u64, values: impl Iterator<Item = u64>) {
-        let mut packed = Self::default();
-        values.for_each(|value| packed.varint(value));
-        self.bytes(field, &packed.0);
+        names.write(6, &mut profile);
+        profile.finish()
     }
 }

@@ -3,8 +3,8 @@
 //! Every function has an account, also those that are imported and called directly. Who enters a function charges it, and charges who was charged before when it
 //! leaves, by whichever way. Time in functions that nobody looks at is their callers'.
 
+use super::hooked::{Hooked, fingerprint};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
-use super::observer::{Observer, fingerprint};
 use super::outline::Outline;
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, Inline, Receiver, Room, Sequence, Word};
@@ -40,12 +40,12 @@ struct State {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let (plan, state) = Default::default();
     Ok(Arc::new(Functions { choice: choice.clone(), speed: Speed::since_now(), plan, state }))
 }
 
-impl Observer for Functions {
+impl Hooked for Functions {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = Meter::new(draft);
         let count = outline.info.functions.len() as u32;

@@ -7,8 +7,8 @@
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
+use super::hooked::{Hooked, fingerprint};
 use super::meter::Speed;
-use super::observer::{Observer, fingerprint};
 use super::outline::{Function, Outline};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Call, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
@@ -111,7 +111,7 @@ struct Open {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let refused = |option: &str, why: String| MonitorError::Value {
         option: option.into(),
         value: choice.value(option).unwrap_or_default().into(),
@@ -144,7 +144,7 @@ fn is_short(function: &Function<'_>) -> bool {
     function.instructions.len() < SHORT && !function.instructions.iter().any(|instruction| goes_on(&instruction.op))
 }
 
-impl Observer for Latency {
+impl Hooked for Latency {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
         let (short, observed): (Vec<_>, Vec<_>) =

@@ -1,6 +1,6 @@
 //! Monitors that come and go while the program runs.
 
-use super::observer::Observer;
+use super::hooked::Hooked;
 use super::outline::Outline;
 use super::{Choice, MonitorError, Report, Source};
 use crate::compile::Draft;
@@ -33,7 +33,7 @@ struct Known {
     text: String,
     choice: Choice,
     /// What it is, and the number of its plan.
-    hooks: Option<(Arc<dyn Observer>, usize)>,
+    hooks: Option<(Arc<dyn Hooked>, usize)>,
 }
 
 /// Why a monitor is not attached.

@@ -3,7 +3,7 @@
 //! An activation has a variable for each loop: the number of the present iteration's [path](super::paths). When an iteration is over, its number is compared
 //! with that of the one before, which is counted in the instance; only another one is told to the host.
 
-use super::observer::{Observer, fingerprint};
+use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::paths::{Act, Decision, Paths, TOO_LONG, When};
 use super::{Cell, Choice, MonitorError, Report};
@@ -43,12 +43,12 @@ struct State {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let (functions, state) = Default::default();
     Ok(Arc::new(LoopTraces { choice: choice.clone(), functions, state }))
 }
 
-impl Observer for LoopTraces {
+impl Hooked for LoopTraces {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         draft.tell(Arc::<Self>::clone(&self));
         let mut functions = Vec::new();

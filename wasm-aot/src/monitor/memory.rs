@@ -3,7 +3,7 @@
 //! Pages have counters in the instance, two words each, in the order of pages; so counting is an addition at an address that follows from that of the access.
 //! What traps has accessed nothing. An access is that of the page in which it begins.
 
-use super::observer::Observer;
+use super::hooked::Hooked;
 use super::outline::{Instruction, Outline};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Access, Action, Call, Capture, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
@@ -71,13 +71,13 @@ enum Event {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let trace = choice.file("trace")?.map(|file| Mutex::new(BufWriter::new(file)));
     let (pages, events, state) = Default::default();
     Ok(Arc::new(Memory { choice: choice.clone(), trace, pages, events, state }))
 }
 
-impl Observer for Memory {
+impl Hooked for Memory {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let memories = outline.info.memories.iter().map(|memory| {
             let most = if memory.wide { PAGES } else { memory.maximum.unwrap_or(PAGES).min(PAGES) };
@@ -243,7 +243,7 @@ struct Counter {
 
 impl Inline for Counter {
     fn fingerprint(&self) -> u64 {
-        super::observer::fingerprint("memory", self)
+        super::hooked::fingerprint("memory", self)
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {

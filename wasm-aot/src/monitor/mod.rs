@@ -3,7 +3,7 @@
 //! A monitor is chosen by its name, with options behind it: `hotness,function=parse*,top=20`. It says what it needs, and the engine's code is made so
 //! that it is there; at the end, or when somebody asks, it makes a [`Report`] of it. Monitors do not know of each other: two that
 //! need the same share it. Counts are made for all monitors together; what needs values or time puts hooks of its own into the code
-//! (`Observer`).
+//! (`Hooked`).
 
 mod alloc;
 mod constant;
@@ -11,13 +11,13 @@ mod counted;
 mod coverage;
 mod flame;
 mod functions;
+mod hooked;
 mod latency;
 mod listing;
 mod live;
 mod loop_traces;
 mod memory;
 mod meter;
-mod observer;
 mod options;
 mod outline;
 mod paths;
@@ -33,7 +33,7 @@ pub use report::{Cell, Report};
 pub use watch::Watch;
 
 use crate::runtime::{Counts, Module};
-use observer::Observer;
+use hooked::Hooked;
 use std::sync::Arc;
 
 /// A kind of monitor.
@@ -58,7 +58,7 @@ enum Source {
         report: fn(&Choice, &Counts) -> Report,
     },
     /// Hooks of its own.
-    Hooks(fn(&Choice) -> Result<Arc<dyn Observer>, MonitorError>),
+    Hooks(fn(&Choice) -> Result<Arc<dyn Hooked>, MonitorError>),
 }
 
 /// All monitors, in the order of their names.

@@ -4,8 +4,8 @@
 //! as [`meter`](super::meter) says, so that recursion, exceptions and tail calls need no care: a tail call ends its caller first.
 
 use super::flame;
+use super::hooked::{Hooked, fingerprint};
 use super::meter::{Meter, Span, Speed, put_spans, shown};
-use super::observer::{Observer, fingerprint};
 use super::outline::Outline;
 use super::tree::{CALLED, FUNCTION, PLACES, Sum, Trees};
 use super::{Cell, Choice, MonitorError, Report};
@@ -35,7 +35,7 @@ pub(super) struct Profile {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let mut files = Vec::new();
     for form in flame::Form::ALL {
         files.extend(choice.file(form.option())?.map(|file| (form, file)));
@@ -44,7 +44,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> 
     Ok(Arc::new(Profile { choice: choice.clone(), speed: Speed::since_now(), meter, trees, files }))
 }
 
-impl Observer for Profile {
+impl Hooked for Profile {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let meter = *self.meter.get_or_init(|| Meter::new(draft));
         draft.tell(Arc::<Self>::clone(&self));

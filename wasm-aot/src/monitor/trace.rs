@@ -1,6 +1,6 @@
 //! `trace`: every instruction with its operands, or every call with its arguments and every return with its results, in order.
 
-use super::observer::Observer;
+use super::hooked::Hooked;
 use super::outline::Outline;
 use super::{Choice, MonitorError, Report};
 use crate::compile::{Action, Call, Capture, Draft, Firing, Moment, Receiver, Room};
@@ -66,7 +66,7 @@ enum Kind {
 }
 
 /// Makes the monitor.
-pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> {
+pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
     let out = match choice.file("file")? {
         Some(file) => Out::File(BufWriter::new(file)),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
@@ -75,7 +75,7 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Observer>, MonitorError> 
     Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
 }
 
-impl Observer for Trace {
+impl Hooked for Trace {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let mut events = Vec::new();
         let mut event = |kind, function: &str, types: &[ValType], captures: &dyn Fn(u32) -> Capture| {

@@ -1,6 +1,6 @@
 //! Monitors at work on a module.
 
-use super::observer::Observer;
+use super::hooked::Hooked;
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report, Source};
 use crate::compile::Draft;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Watch(Vec<(Choice, Option<Arc<dyn Observer>>)>);
+pub struct Watch(Vec<(Choice, Option<Arc<dyn Hooked>>)>);
 
 impl Watch {
     /// Makes monitors ready. The files that they write to are there afterwards.
@@ -80,7 +80,7 @@ impl Watch {
 
     /// The hooks that the monitors need in a module, to which others may be added.
     pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
-        let observers: Vec<&Arc<dyn Observer>> = self.0.iter().filter_map(|(_, observer)| observer.as_ref()).collect();
+        let observers: Vec<&Arc<dyn Hooked>> = self.0.iter().filter_map(|(_, observer)| observer.as_ref()).collect();
         if observers.is_empty() {
             return Ok(Draft::default());
         }
@@ -94,7 +94,7 @@ impl Watch {
 
     /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
-        let each = |(choice, observer): &(Choice, Option<Arc<dyn Observer>>)| match observer {
+        let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| match observer {
             Some(observer) => Some(Report { shown: choice.top(), ..observer.report(module) }),
             None => choice.report(module),
         };

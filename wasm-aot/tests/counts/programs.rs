@@ -162,7 +162,7 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 /// Any program that ends, and what it exports.
-pub(crate) fn arbitrary(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::Result<Option<Vec<u8>>> {
+fn arbitrary(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest::arbitrary::Result<Option<Vec<u8>>> {
     let config = wasm_smith::Config {
         available_imports: None,
         export_everything: true,
@@ -184,4 +184,17 @@ pub(crate) fn arbitrary(u: &mut arbtest::arbitrary::Unstructured<'_>) -> arbtest
     };
     let mut module = wasm_smith::Module::new(config, u)?;
     Ok(module.ensure_termination(500).is_ok().then(|| module.to_bytes()))
+}
+
+/// Checks arbitrary programs for a while; `check` tells whether something was executed.
+pub(crate) fn check_arbitrary(largest: u32, check: impl Fn(&[u8]) -> bool) {
+    let compared = std::cell::Cell::new(0);
+    let property = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
+        if let Some(bytes) = arbitrary(u)? {
+            compared.set(compared.get() + u32::from(check(&bytes)));
+        }
+        Ok(())
+    };
+    arbtest::arbtest(property).size_min(1 << 9).size_max(largest).budget_ms(2_000).run();
+    assert!(compared.get() > 0, "no program was compared");
 }

@@ -1,6 +1,6 @@
 //! Our engine under a monitor that is a module: what is matched and compiled, and then run.
 
-use super::wasm_aot::{Clock, Figures, Program};
+use super::wasm_aot::{Clock, Figures, Program, finish};
 use std::error::Error;
 use wasm_aot::observer::{self, Observation, Observer, ProbeCalls, Switches, add_to_linker};
 use wasm_aot::wasi::{self, WasiCtx};
@@ -38,10 +38,7 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
     let start = clock.stop();
     let clock = Clock::start();
-    match entry.call(&mut store, &[]) {
-        Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
-        Err(error) => return Err(error.into()),
-    }
+    finish(entry, &mut store)?;
     if let Some(error) = observation.report(&mut store).into_iter().next() {
         return Err(error.into());
     }

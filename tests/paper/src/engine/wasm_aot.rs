@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 use wasm_aot::monitor::{Choices, Watch};
 use wasm_aot::wasi::{self, WasiCtx};
-use wasm_aot::{Config, Engine, Linker, Module, Sites, Store};
+use wasm_aot::{Config, Engine, Func, Linker, Module, Sites, Store};
 
 /// What one process measured: nanoseconds and bytes. What it did not do is zero.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
@@ -149,12 +149,17 @@ fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let entry = instance.get_func(&mut store, "_start").ok_or("the program has no _start")?;
     let start = clock.stop();
     let clock = Clock::start();
-    match entry.call(&mut store, &[]) {
-        Ok(_) | Err(wasm_aot::Error::Exit(0)) => {}
-        Err(error) => return Err(error.into()),
-    }
+    finish(entry, &mut store)?;
     std::hint::black_box(watch.reports(&module));
     Ok(Figures { start: start.wall, start_cpu: start.cpu, ..clock.stop() })
+}
+
+/// Runs a program to its end, which may be that it says so.
+pub(super) fn finish<T: 'static>(entry: Func, store: &mut Store<T>) -> Result<(), wasm_aot::Error> {
+    match entry.call(store, &[]) {
+        Ok(_) | Err(wasm_aot::Error::Exit(0)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Both clocks of a span.

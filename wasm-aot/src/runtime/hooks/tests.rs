@@ -7,8 +7,7 @@ use crate::error::CompileError;
 use crate::runtime::{Origin, When};
 use crate::{Config, Engine, Instance, Module, Optimize, Store, Val};
 use parking_lot::Mutex;
-use programs::{PROGRAMS, call_all, spelled_out};
-use std::cell::Cell;
+use programs::{PROGRAMS, call_all, check_arbitrary, spelled_out};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wasmparser::Operator;
@@ -155,15 +154,7 @@ fn a_hook_before_an_instruction_fires_as_often_as_the_instruction_begins() {
 
 #[test]
 fn hooks_of_arbitrary_programs_fire_as_often_as_their_instructions_begin() {
-    let compared = Cell::new(0);
-    let property = |u: &mut arbtest::arbitrary::Unstructured<'_>| {
-        if let Some(bytes) = programs::arbitrary(u)? {
-            compared.set(compared.get() + u32::from(check("arbitrary", &bytes)));
-        }
-        Ok(())
-    };
-    arbtest::arbtest(property).size_min(1 << 9).size_max(1 << 12).budget_ms(2_000).run();
-    assert!(compared.get() > 0, "no program was compared");
+    check_arbitrary(1 << 12, |bytes| check("arbitrary", bytes));
 }
 
 /// How often each moment comes in each function.

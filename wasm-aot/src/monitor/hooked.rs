@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// A monitor at work: it says which hooks it needs, keeps what they tell, and makes reports of it. Nobody else knows of its hooks, and it knows of
 /// nobody else's.
-pub(super) trait Observer: Debug + Send + Sync {
+pub(super) trait Hooked: Debug + Send + Sync {
     /// Puts its hooks.
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft);
 
