@@ -43,8 +43,10 @@ struct Action<'p> {
     probe: &'p Probe,
     sites: Vec<Storage>,
     predicate: Option<Expr>,
-    /// What is left to do at the site, if the rest is done for the stretch.
+    /// What is left to do at the site, if the rest is done for the stretch or is among the gains.
     rest: Option<Vec<crate::hir::Stmt>>,
+    /// What is added to sums each time, and has no part in the stretch.
+    gains: tally::Gains,
 }
 
 /// A rewritten function.
@@ -58,9 +60,6 @@ pub(crate) struct Rewritten {
     /// What the validator can use again.
     pub(crate) allocations: FuncValidatorAllocations,
 }
-
-/// How many sites a popular function may have that is hot as a whole.
-const LITTLE: usize = 60;
 
 type Validator = FuncValidator<ValidatorResources>;
 
@@ -166,7 +165,8 @@ pub(crate) fn rewrite<'a>(
         *r.present.entry(event.index).or_default() += 1;
     }
     let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.asking[e.index])).count();
-    let hot = if r.popular.contains(&fid) && sites <= LITTLE { vec![true; ops.len()] } else { walk::looping(&ops) };
+    let all = r.popular.get(&fid).is_some_and(|&most| sites <= most);
+    let hot = if all { vec![true; ops.len()] } else { walk::looping(&ops) };
     let tight = walk::tight(&ops);
     let mut walker = Walker {
         fid,
@@ -317,13 +317,17 @@ impl<'a> Walker<'_, 'a> {
         let inline = matches!(probe.matched.mode, Mode::Before | Mode::None)
             && matches!(probe.matched.event, Event::Opcode(_) | Event::BlockStart)
             && self.reachable();
-        let mut rest = None;
+        let (mut rest, mut gains) = (None, vec![]);
         match sums.filter(|_| inline) {
             Some(sums) => {
                 self.sum_up(probe, pc, sums);
                 return None;
             }
-            None if inline && predicate.is_none() => rest = self.usual(body, (pc, number, last), index),
+            None if inline && predicate.is_none() => {
+                if let Some((left, own)) = self.usual(body, (pc, number, last), index) {
+                    (rest, gains) = (Some(left), own);
+                }
+            }
             None => {}
         }
         let sites: Vec<Storage> =
@@ -333,7 +337,7 @@ impl<'a> Walker<'_, 'a> {
                 self.r.support.defer(*map, &variable.ty);
             }
         }
-        Some(Action { probe, sites, predicate, rest })
+        Some(Action { probe, sites, predicate, rest, gains })
     }
 
     /// A variable of a site.
@@ -609,6 +613,9 @@ impl<'a> Walker<'_, 'a> {
         let at_entry = action.probe.matched.event == Event::FuncEntry;
         if !alt && replacing.is_none() && self.call_body(action, i, args, at_entry) {
             return;
+        }
+        for &(sum, amount) in &action.gains {
+            self.out.extend(tally::increase(sum, amount));
         }
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);

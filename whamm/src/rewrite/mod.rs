@@ -115,8 +115,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) asks_traps: bool,
     /// Globals with the lengths of segments that the program gives up.
     pub(crate) segments: HashMap<function::Segment, u32>,
-    /// Functions that several loops call.
-    pub(crate) popular: std::collections::HashSet<u32>,
+    /// Functions that loops call, and how many sites they may have to be hot as a whole.
+    pub(crate) popular: HashMap<u32, usize>,
     /// The function that writes the report, if there is one.
     pub(crate) flush: Option<u32>,
 }
@@ -363,7 +363,7 @@ impl<'a> Rewriter<'a> {
             entry_types: HashMap::new(),
             asks_traps,
             segments: HashMap::new(),
-            popular: std::collections::HashSet::new(),
+            popular: HashMap::new(),
             flush,
         }
     }

@@ -65,7 +65,8 @@ impl<'a> Rewriter<'a> {
     pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
         let entry = self.wire();
         if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
-            self.popular = walk::popular(self.app.function_bodies()).map_err(wrong)?;
+            let in_tables = self.app.element_segments.iter().flat_map(|segment| segment.items.iter().flatten().copied());
+            self.popular = walk::popular(self.app.function_bodies(), in_tables).map_err(wrong)?;
         }
         let (bodies, moved) = self.bodies()?;
         self.write_flush();

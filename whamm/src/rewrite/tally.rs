@@ -16,6 +16,9 @@ use wasm_encoder::{InstructionSink, ValType};
 /// A Wasm global, and whether it is an i64.
 pub(crate) type Sum = (u32, bool);
 
+/// What is added to which sums.
+pub(crate) type Gains = Vec<(Sum, i64)>;
+
 /// What the runs of a stretch add to a sum: how often it was run is in a global, and each run adds an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

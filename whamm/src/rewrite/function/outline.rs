@@ -52,6 +52,8 @@ struct Way {
 pub(super) struct Shared {
     pub(super) stmts: Vec<Stmt>,
     pub(super) types: Vec<ValType>,
+    /// What is added to sums before them.
+    pub(super) gains: tally::Gains,
 }
 
 /// The numbers, as the site computes them; and the type of each.
@@ -168,7 +170,7 @@ impl<'a> Walker<'_, 'a> {
             stmts = vec![Stmt::If(handing.expr(fold::fold(predicate.clone(), known))?, stmts, vec![])];
         }
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
-        Some((Shared { stmts, types }, handing.values))
+        Some((Shared { stmts, types, gains: action.gains.clone() }, handing.values))
     }
 
     /// The code of statements, given where the numbers are; the rarer case of a choice is a call.
@@ -196,14 +198,18 @@ impl<'a> Walker<'_, 'a> {
         let mut handing = Handing { constants: true, ..Handing::default() };
         let stmts = handing.stmts(stmts, &Nothing)?;
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
-        Some((self.callee(&Shared { stmts, types }, 1)?, handing.values))
+        Some((self.callee(&Shared { stmts, types, gains: vec![] }, 1)?, handing.values))
     }
 
     /// The function that does something several times, each time with other numbers.
     pub(super) fn callee(&mut self, shared: &Shared, times: usize) -> Option<u32> {
         let params = shared.types.repeat(times);
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
-        let mut code = Vec::new();
+        let mut code: Vec<u8> = shared
+            .gains
+            .iter()
+            .flat_map(|&(sum, amount)| tally::increase(sum, amount * i64::try_from(times).unwrap_or(0)))
+            .collect();
         let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
         for n in 0..times {
             let at = &own[n * shared.types.len()..][..shared.types.len()];
@@ -246,7 +252,7 @@ impl<'a> Walker<'_, 'a> {
         let types: Vec<ValType> = taken.iter().rev().map(|&t| self.val(t)).collect();
         let offset = asks_offset(&values).then(|| self.offset(i)).flatten();
         let way = Way { types, offset: offset.is_some() };
-        let Some(callee) = self.passing(&shared.stmts, &values, &way, false) else { return false };
+        let Some(callee) = self.passing(&shared, &values, &way, false) else { return false };
         if let Some(offset) = offset {
             self.put().i64_const(offset);
         }
@@ -256,14 +262,18 @@ impl<'a> Walker<'_, 'a> {
 
     /// The function that does something with numbers computed from what it is given, and gives the operands back. The rarer case of a
     /// choice is another such function, so that nothing has to be kept while it runs.
-    fn passing(&mut self, stmts: &[Stmt], values: &[Expr], way: &Way, seldom: bool) -> Option<u32> {
+    fn passing(&mut self, shared: &Shared, values: &[Expr], way: &Way, seldom: bool) -> Option<u32> {
+        let stmts = &shared.stmts[..];
         let given = u32::try_from(way.types.len()).ok()?;
         let mut params = way.types.clone();
         params.extend(way.offset.then_some(ValType::I64));
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
         let own: Vec<u32> = values.iter().map(|e| locals.take(e.ty.slots()[0])).collect();
         let other = match rare(stmts) {
-            Some((_, no)) => Some(self.passing(no, values, way, true)?),
+            Some((_, no)) => {
+                let rarely = Shared { stmts: no.to_vec(), types: shared.types.clone(), gains: vec![] };
+                Some(self.passing(&rarely, values, way, true)?)
+            }
             None => None,
         };
         let operands = (0..given).map(|n| Storage::Locals(given - 1 - n));
@@ -276,7 +286,8 @@ impl<'a> Walker<'_, 'a> {
             emitter.expr(value);
             emitter.put().local_set(local);
         }
-        let mut code = std::mem::take(&mut emitter.out);
+        let mut code: Vec<u8> = shared.gains.iter().flat_map(|&(sum, amount)| tally::increase(sum, amount)).collect();
+        code.append(&mut emitter.out);
         let back = |code: &mut Vec<u8>, n: u32| {
             for local in 0..n {
                 InstructionSink::new(code).local_get(local);

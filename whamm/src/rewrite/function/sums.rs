@@ -132,7 +132,13 @@ impl<'a> Walker<'_, 'a> {
 
     /// Of a choice that only the site can make, and that usually only adds: this is added for the stretch, and the site undoes it if the
     /// choice falls otherwise. What a script says first is taken to be the usual.
-    pub(super) fn usual(&mut self, body: &'a Body, (pc, number, last): (u32, u32, bool), index: usize) -> Option<Vec<Stmt>> {
+    /// Where the program is not likely to spend its time and sites share what they do, it is added there: that is smaller.
+    pub(super) fn usual(
+        &mut self,
+        body: &'a Body,
+        (pc, number, last): (u32, u32, bool),
+        index: usize,
+    ) -> Option<(Vec<Stmt>, tally::Gains)> {
         let [Stmt::If(cond, yes, no)] = &body.stmts[..] else { return None };
         let plain = body.locals.is_empty() && body.inits.is_empty() && body.sites.is_empty();
         if !plain || yes.is_empty() || no.is_empty() {
@@ -146,8 +152,9 @@ impl<'a> Walker<'_, 'a> {
         self.gains(yes, &at, (1, 0), &mut usual)?;
         let usual = self.globals(&usual)?;
         let summed = self.gains(no, &at, (1, 0), &mut other).and_then(|()| self.globals(&other));
-        for &(sum, amount) in &usual {
-            self.add(sum, amount, 0);
+        let own = if !self.is_hot(index) && is_shared(body) { usual.clone() } else { vec![] };
+        if own.is_empty() {
+            usual.iter().for_each(|&(sum, amount)| self.add(sum, amount, 0));
         }
         let rest = if summed.is_some() { &[][..] } else { &no[..] };
         let other = summed.unwrap_or_default();
@@ -156,11 +163,12 @@ impl<'a> Walker<'_, 'a> {
         let (ty, span) = (if wide { Ty::U64 } else { Ty::U32 }, cond.span);
         let one = Expr { kind: ExprKind::Int(1), ty: ty.clone(), span };
         let count = Stmt::Update(Place::Var(Var::Global(counter), ty), BinOp::Add, one);
-        Some(vec![Stmt::If(cond.clone(), vec![], std::iter::once(count).chain(rest.iter().cloned()).collect())])
+        let unusual = std::iter::once(count).chain(rest.iter().cloned()).collect();
+        Some((vec![Stmt::If(cond.clone(), vec![], unusual)], own))
     }
 
     /// Where gains go that are all of global variables.
-    fn globals(&self, gains: &[Gain<'a>]) -> Option<Vec<(tally::Sum, i64)>> {
+    fn globals(&self, gains: &[Gain<'a>]) -> Option<tally::Gains> {
         let of = |gain: &Gain<'a>| match (&gain.addend, gain.through) {
             (Addend::Global(n, ty), 0) => match self.r.globals[*n as usize] {
                 Storage::Globals(global) => Some(((global, tally::is_wide(ty)), gain.always)),
