@@ -231,6 +231,8 @@ mod compiled {
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    use wasm_aot::monitor::Live;
+    use wasm_aot::probe::{Place, ProbeId, Probes};
 
     struct Compiled {
         store: Store<()>,
@@ -249,13 +251,40 @@ mod compiled {
             let (stop, module) = (Arc::new(AtomicBool::new(false)), module.clone());
             let stopped = Arc::clone(&stop);
             let thread = std::thread::spawn(move || {
-                while !stopped.load(Relaxed) {
-                    module.attach_counts().expect("attached");
-                    module.detach_counts();
+                let (live, probes) = (Live::new(module.clone()), Probes::new(&module));
+                let mut counters = Vec::new();
+                for turn in 0.. {
+                    if stopped.load(Relaxed) {
+                        break;
+                    }
+                    match turn % 8 {
+                        0 if turn > 0 && counters.is_empty() => counters = everywhere(&module, &probes),
+                        1 | 5 => drop(live.attach("hotness").expect("attached")),
+                        2 => drop(live.attach("coverage").expect("attached")),
+                        3 | 6 => drop(live.detach("hotness").expect("detached")),
+                        4 => drop(live.attach("latency,function=*").expect("attached")),
+                        7 => live.detach_all().expect("detached"),
+                        _ => {}
+                    }
+                    probes.switch(&counters, turn % 2 == 0);
                 }
             });
             Self { stop, thread: Some(thread) }
         }
+    }
+
+    /// Counters before all instructions that have bare sites.
+    fn everywhere(module: &Module, probes: &Probes) -> Vec<ProbeId> {
+        let mut counters = Vec::new();
+        if module.bare_sites() == 0 {
+            return counters;
+        }
+        for function in module.counts().expect("attached once").functions() {
+            for instruction in function.instructions() {
+                counters.push(probes.count(Place::before(function.index(), instruction.offset)).expect("an instruction"));
+            }
+        }
+        counters
     }
 
     impl Drop for Restless {
