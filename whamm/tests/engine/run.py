@@ -6,7 +6,7 @@ import tempfile
 
 import wasmtime
 
-FEATURES = ["multi_memory", "memory64", "tail_call", "simd", "reference_types", "function_references", "gc", "exceptions"]
+FEATURES = ["multi_memory", "memory64", "tail_call", "simd", "reference_types", "function_references", "gc", "exceptions", "threads"]
 
 
 def main(folder):

@@ -72,12 +72,28 @@ impl<'a> Walker<'_, 'a> {
                 use wasmparser::WasmModuleResources;
                 self.validator.resources().global_at(*global_index).map(|g| g.content_type)
             }
-            O::I32x4ExtractLane { .. } | O::V128AnyTrue => Some(W::I32),
-            O::I64x2ExtractLane { .. } => Some(W::I64),
-            O::F32x4ExtractLane { .. } => Some(W::F32),
-            O::F64x2ExtractLane { .. } => Some(W::F64),
-            _ => None,
+            O::StructGet { struct_type_index, field_index }
+            | O::StructGetS { struct_type_index, field_index }
+            | O::StructGetU { struct_type_index, field_index } => self.field(*struct_type_index, Some(*field_index)),
+            O::ArrayGet { array_type_index } | O::ArrayGetS { array_type_index } | O::ArrayGetU { array_type_index } => {
+                self.field(*array_type_index, None)
+            }
+            _ => vector_result(self.ops[i].event?.name),
         }
+    }
+
+    /// The type of a field of a structure, or of the elements of an array.
+    fn field(&self, ty: u32, number: Option<u32>) -> Option<W> {
+        use wasmparser::{CompositeInnerType, StorageType, WasmModuleResources};
+        let field = match (&self.validator.resources().sub_type_at(ty)?.composite_type.inner, number) {
+            (CompositeInnerType::Struct(s), Some(n)) => *s.fields.get(n as usize)?,
+            (CompositeInnerType::Array(a), None) => a.0,
+            _ => return None,
+        };
+        Some(match field.element_type {
+            StorageType::I8 | StorageType::I16 => W::I32,
+            StorageType::Val(ty) => ty,
+        })
     }
 
     /// Keeps operands that probes ask for; they stay on the stack, unless they are changed or the instruction is replaced.
@@ -131,5 +147,20 @@ impl<'a> Walker<'_, 'a> {
             }
         }
         held
+    }
+}
+
+/// The type of the result of a vector instruction, if it is a number.
+fn vector_result(name: &str) -> Option<W> {
+    let (shape, operation) = name.split_once('.')?;
+    match operation {
+        "any_true" | "all_true" | "bitmask" => Some(W::I32),
+        _ if operation.starts_with("extract_lane") => match shape {
+            "i64x2" => Some(W::I64),
+            "f32x4" => Some(W::F32),
+            "f64x2" => Some(W::F64),
+            _ => Some(W::I32),
+        },
+        _ => None,
     }
 }
