@@ -118,7 +118,7 @@ impl Chosen {
                 let time = humantime::parse_duration(value).map_err(|error| format!("{text}: {error}, as for=10s"))?;
                 (self.toggled, self.lasts) = (true, Some(time));
             }
-            ("on-trap", "off") => (self.toggled, self.contained) = (true, true),
+            ("on-trap", "off") => self.contained = true,
             ("on-trap", "fatal") => self.contained = false,
             ("on-trap", _) => return Err(format!("{text}: expected off or fatal")),
             _ => {

@@ -7,7 +7,7 @@ use super::insertion::Inserted;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
-use super::standing::{self, Standing};
+use super::standing::{self, At, Probe, Standing};
 use super::tally::{self, Addition};
 use super::{Observer, ObserverError, Program, matching, tidying};
 use crate::compile::{self, Action, Calls, Draft, Guest, Plan};
@@ -105,8 +105,16 @@ impl Observation {
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
             calling.push(is_switched || matches > 0);
-            if is_switched && has_sites {
-                switched.push((monitors.len(), guest, list, contained));
+            if is_switched {
+                let place = match observer.is_toggled() && has_sites || code.is_some() {
+                    true => At::Apart,
+                    false => At::Once,
+                };
+                let mut probes = made(&guest, list, &observer, contained.as_ref());
+                if place == At::Once {
+                    probes.iter_mut().for_each(|probe| probe.put(&mut draft));
+                }
+                switched.push((monitors.len(), probes, place));
             } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
                 tallies.extend(found);
                 calling.pop();
@@ -114,12 +122,8 @@ impl Observation {
             } else {
                 for (function, binding) in list {
                     let (offset, moment) = standing::standing(&binding);
-                    let (guest, word) = (Arc::clone(&guest), observer.switches.word(binding.id).filter(|_| is_switched));
-                    let is_limited = observer.switches.are_limited();
-                    let own = contained.as_ref();
-                    let contained = own.map(|own| own.call(binding.rule, binding.offset, binding.arguments.len()));
-                    let fingerprint = standing::fingerprint();
-                    let sequence = Sequence { guest, binding, word, is_limited, contained, fingerprint };
+                    let (guest, fingerprint) = (Arc::clone(&guest), standing::fingerprint());
+                    let sequence = Sequence { guest, binding, word: None, is_limited: false, contained: None, fingerprint };
                     draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
                 }
             }
@@ -144,9 +148,9 @@ impl Observation {
             let Monitor { observer, .. }: &Monitor = monitor;
             observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
         }
-        for (number, guest, list, contained) in switched {
+        for (number, probes, place) in switched {
             let switches = monitors[number].observer.switches.clone();
-            let standing = begin(&monitors[number].observer, Standing::new(&module, &guest, list, switches, contained.as_ref()))?;
+            let standing = begin(&monitors[number].observer, Standing::new(&module, probes, switches, place))?;
             monitors[number].standing = Some(standing);
         }
         for Monitor { observer, .. } in &monitors {
@@ -203,8 +207,8 @@ impl Observation {
         let Matched { observer, guest, list, inserted, contained, .. } = matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
-        let standing =
-            begin(&observer, Standing::new(&self.module, &guest, list, observer.switches.clone(), contained.as_ref()))?;
+        let probes = made(&guest, list, &observer, contained.as_ref());
+        let standing = begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?;
         self.monitors.lock().push(Monitor { observer, matches, standing: Some(standing), is_gone: false });
         Ok(matches)
     }
@@ -300,7 +304,7 @@ impl Observation {
 
     /// Whether probes that are compiled in keep something in activations: it would be lost if the program were stopped somewhere.
     pub fn may_be_stopped(&self) -> bool {
-        self.monitors.lock().iter().all(|monitor| monitor.standing.is_some() || !monitor.observer.keeps_slots())
+        self.monitors.lock().iter().all(|monitor| !monitor.observer.keeps_slots())
     }
 
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at the place, or its own.
@@ -380,6 +384,12 @@ impl Observation {
         };
         own.filter_map(each).collect()
     }
+}
+
+/// A monitor's probes, by functions.
+fn made(guest: &Arc<Guest>, list: Vec<(u32, Binding)>, observer: &Observer, contained: Option<&Arc<Contained>>) -> Vec<Probe> {
+    let each = (0..).zip(list).map(|(number, (function, binding))| (number, function, binding));
+    each.map(|each| Probe::new(guest, each, &observer.switches, contained)).collect()
 }
 
 /// Has a monitor's probes in the code from now on.
@@ -551,6 +561,11 @@ impl Observer {
     fn keeps_slots(&self) -> bool {
         let imports = &self.module.inner.info.imports;
         imports.iter().any(|import| import.module == MARKER.0 && import.name.starts_with("frame_"))
+    }
+
+    /// Whether somebody else is expected to switch it.
+    fn is_toggled(&self) -> bool {
+        self.toggled || !self.starts_on
     }
 
     fn starts_on(&self) -> bool {

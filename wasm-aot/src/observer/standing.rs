@@ -3,7 +3,7 @@
 //! Each probe has a word that says whether it is called, see `switches`. What is beyond that is thrift: code need not have probes that are off, and then costs
 //! what it costs where nobody ever was.
 //!
-//! - A monitor that is off altogether is not in the code at all: its plan is not observed.
+//! - A monitor that is off altogether is not in the code at all: its plan is not observed, or all of its hooks are left out.
 //! - Probes that somebody has switched off are left out of their functions, and put back when they are switched on.
 //! - Probes that have gone by themselves are left out of functions in which the program is seen: elsewhere it is not worth it.
 //!
@@ -31,7 +31,18 @@ pub(super) struct Probe {
     /// Where the instruction is in the module.
     pub(super) offset: u32,
     moment: compile::Moment,
+    /// Its hook in the plan that it is in; without one, it will be in one of its own, in order.
+    hook: HookId,
     sequence: Arc<Sequence>,
+}
+
+/// Where a monitor's hooks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum At {
+    /// In what the module was compiled with: compiled once, for those that go by themselves.
+    Once,
+    /// In a plan of their own, which is attached and detached: whoever goes finds the module's own code, whoever comes back finds theirs.
+    Apart,
 }
 
 /// What a monitor has in a program.
@@ -49,8 +60,8 @@ pub(super) struct Standing {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of the plan of all probes, whose hooks are numbered as probes are.
-    part: Option<usize>,
+    /// Whose hooks the probes are, once they are anybody's.
+    origin: Option<Origin>,
     /// Whether it is to observe, and whether its plan is observed.
     is_wanted: bool,
     is_observed: bool,
@@ -82,44 +93,50 @@ pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
 }
 
 impl Probe {
-    fn new(guest: &Arc<Guest>, function: u32, binding: Binding, switches: &Switches, contained: Option<&Arc<Contained>>) -> Self {
+    /// The `number`th of a monitor.
+    pub(super) fn new(
+        guest: &Arc<Guest>,
+        (number, function, binding): (u32, u32, Binding),
+        switches: &Switches,
+        contained: Option<&Arc<Contained>>,
+    ) -> Self {
         let (_, moment) = standing(&binding);
         let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
         let (word, is_limited) = (switches.word(id), switches.are_limited());
         let contained = contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
         let sequence = Sequence { guest: Arc::clone(guest), binding, word, is_limited, contained, fingerprint: fingerprint() };
-        Self { function, rule, id, offset, moment, sequence: Arc::new(sequence) }
+        Self { function, rule, id, offset, moment, hook: HookId(number), sequence: Arc::new(sequence) }
     }
 
     fn is_on(&self) -> bool {
         self.sequence.word.as_ref().is_some_and(super::switches::Word::is_on)
     }
 
-    fn hook(&self, draft: &mut Draft) {
+    /// Puts it into a plan that others are in, too.
+    pub(super) fn put(&mut self, draft: &mut Draft) {
+        self.hook = self.hook(draft);
+    }
+
+    fn hook(&self, draft: &mut Draft) -> HookId {
         let at = if self.moment == compile::Moment::Entry { 0 } else { self.offset };
         let sequence = compile::Sequence(Arc::<Sequence>::clone(&self.sequence));
-        draft.hook(self.function, at, self.moment, Action::Inline(sequence));
+        draft.hook(self.function, at, self.moment, Action::Inline(sequence))
     }
 }
 
 impl Standing {
-    /// A monitor's probes, whose words are there, by functions. Nothing of it is in the code so far.
-    pub(super) fn new(
-        module: &Module,
-        guest: &Arc<Guest>,
-        list: Vec<(u32, Binding)>,
-        switches: Switches,
-        contained: Option<&Arc<Contained>>,
-    ) -> Self {
-        let is_framed = list.iter().any(|(_, binding)| guest.is_framed(binding.function));
-        let probes: Vec<Probe> =
-            list.into_iter().map(|(function, binding)| Probe::new(guest, function, binding, &switches, contained)).collect();
+    /// A monitor's probes, by functions, whose words are there. They are compiled into the module if their hooks are numbered; otherwise nothing of them is in
+    /// the code so far.
+    pub(super) fn new(module: &Module, probes: Vec<Probe>, switches: Switches, place: At) -> Self {
+        let is_framed = probes.iter().any(|probe| probe.sequence.guest.is_framed(probe.sequence.binding.function));
         let mut functions = BTreeMap::new();
         for (at, probe) in probes.iter().enumerate() {
             let range = functions.entry(probe.function).or_insert(at..at);
             range.end = at + 1;
         }
-        Self { module: module.clone(), switches, probes, functions, is_framed, state: Mutex::default() }
+        let origin = (place == At::Once).then_some(Origin::Own);
+        let state = State { origin, is_observed: origin.is_some(), ..State::default() };
+        Self { module: module.clone(), switches, probes, functions, is_framed, state: Mutex::new(state) }
     }
 
     /// Visits each probe.
@@ -143,13 +160,18 @@ impl Standing {
     pub(super) fn settle(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         let is_due = state.is_wanted && self.switches.on() > 0;
-        if is_due {
-            let part = self.part(&mut state)?;
-            let (out, back) = self.differences(&mut state);
-            self.leave_out(&mut state, part, &back, false)?;
-            self.leave_out(&mut state, part, &out, true)?;
+        match state.origin {
+            // Where nothing can be switched, words say everything.
+            Some(Origin::Own) if !self.module.can_attach() => return Ok(()),
+            // It is in the code wherever it is not left out.
+            Some(Origin::Own) => return self.become_so(&mut state, !is_due),
+            _ => {}
         }
-        let Some(part) = state.part.filter(|_| state.is_observed != is_due) else { return Ok(()) };
+        if is_due {
+            self.plan(&mut state)?;
+            self.become_so(&mut state, false)?;
+        }
+        let Some(Origin::Part(part)) = state.origin.filter(|_| state.is_observed != is_due) else { return Ok(()) };
         match is_due {
             true => self.module.observe_also(part)?,
             false => self.module.observe_no_more(part)?,
@@ -158,36 +180,42 @@ impl Standing {
         Ok(())
     }
 
-    /// The number of the plan of all probes.
-    fn part(&self, state: &mut State) -> Result<usize, Error> {
-        if let Some(part) = state.part {
-            return Ok(part);
+    /// Has hooks left out as probes are off, or all of them, and others put back.
+    fn become_so(&self, state: &mut State, without: bool) -> Result<(), Error> {
+        let (out, back) = self.differences(state, without);
+        self.leave_out(state, &back, false)?;
+        self.leave_out(state, &out, true)
+    }
+
+    /// Makes the plan of all probes, if it is not there.
+    fn plan(&self, state: &mut State) -> Result<(), Error> {
+        if state.origin.is_none() {
+            let mut draft = Draft::default();
+            for probe in &self.probes {
+                probe.hook(&mut draft);
+            }
+            state.origin = Some(Origin::Part(self.module.add_part(draft.finish())?));
         }
-        let mut draft = Draft::default();
-        self.probes.iter().for_each(|probe| probe.hook(&mut draft));
-        let part = self.module.add_part(draft.finish())?;
-        state.part = Some(part);
-        Ok(part)
+        Ok(())
     }
 
     /// The hooks of a function whose probes are off, unless their words should be all that says so.
     fn off(&self, function: u32) -> Vec<HookId> {
-        let range = self.functions[&function].clone();
-        let off: Vec<HookId> = range.clone().filter(|at| !self.probes[*at].is_on()).map(|at| HookId(at as u32)).collect();
-        let is_all = off.len() == range.len();
-        if self.is_framed && !is_all { Vec::new() } else { off }
+        let probes = &self.probes[self.functions[&function].clone()];
+        let off: Vec<HookId> = probes.iter().filter(|probe| !probe.is_on()).map(|probe| probe.hook).collect();
+        if self.is_framed && off.len() < probes.len() { Vec::new() } else { off }
     }
 
-    /// What is to be left out that is there, and what is to be there that is left out.
-    fn differences(&self, state: &mut State) -> (Hooks, Hooks) {
+    /// What is to be left out that is there, and what is to be there that is left out; or all of it is to be left out.
+    fn differences(&self, state: &mut State, without: bool) -> (Hooks, Hooks) {
         let (mut out, mut back) = (Vec::new(), Vec::new());
         for (function, range) in &self.functions {
-            let off = self.off(*function);
-            let is_out = |at: &usize| state.left_out.contains(&HookId(*at as u32));
-            let missing = range.clone().filter(is_out).map(|at| HookId(at as u32)).filter(|hook| !off.contains(hook));
+            let all = self.probes[range.clone()].iter().map(|probe| probe.hook);
+            let off = if without { all.clone().collect() } else { self.off(*function) };
+            let missing = all.filter(|hook| state.left_out.contains(hook) && off.binary_search(hook).is_err());
             back.extend(missing.map(|hook| (*function, hook)));
             let variants = state.variants.entry(*function).or_default();
-            if off.is_empty() || !(variants.contains(&off) || variants.len() < VARIANTS) {
+            if off.is_empty() || !(off.len() == range.len() || variants.contains(&off) || variants.len() < VARIANTS) {
                 continue;
             }
             out.extend(off.iter().filter(|hook| !state.left_out.contains(hook)).map(|hook| (*function, *hook)));
@@ -196,11 +224,9 @@ impl Standing {
         (out, back)
     }
 
-    fn leave_out(&self, state: &mut State, part: usize, hooks: &[(u32, HookId)], out: bool) -> Result<(), Error> {
-        if hooks.is_empty() {
-            return Ok(());
-        }
-        self.module.leave_out(Origin::Part(part), hooks, out, When::NextTurn)?;
+    fn leave_out(&self, state: &mut State, hooks: &[(u32, HookId)], out: bool) -> Result<(), Error> {
+        let Some(origin) = state.origin.filter(|_| !hooks.is_empty()) else { return Ok(()) };
+        self.module.leave_out(origin, hooks, out, When::NextTurn)?;
         for (_, hook) in hooks {
             if out {
                 state.left_out.insert(*hook)
@@ -216,11 +242,13 @@ impl Standing {
         let first = self.module.inner.info.imported.functions;
         let functions: BTreeSet<u32> = self.module.running().into_iter().map(|function| first + function as u32).collect();
         let mut state = self.state.lock();
-        let Some(part) = state.part.filter(|_| state.is_observed) else { return Ok(false) };
+        if !state.is_observed || !self.module.can_attach() {
+            return Ok(false);
+        }
         let own = functions.into_iter().filter(|function| self.functions.contains_key(function));
         let off = own.flat_map(|function| self.off(function).into_iter().map(move |hook| (function, hook)));
         let hooks: Vec<_> = off.filter(|(_, hook)| !state.left_out.contains(hook)).collect();
-        self.leave_out(&mut state, part, &hooks, true)?;
+        self.leave_out(&mut state, &hooks, true)?;
         Ok(!hooks.is_empty())
     }
 }
