@@ -1,0 +1,236 @@
+//! Every monitor says of real programs what they say of themselves: compiled from C, C++, Zig and Rust, with a counter in front of each instruction, and run
+//! by an interpreter that shares no code with ours, but the world that it shows to programs.
+
+#[path = "counts/spelled.rs"]
+mod spelled;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use wasm_aot::monitor::{Cell, Choices, Report, Watch};
+use wasm_aot::wasi::{self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx};
+use wasm_aot::{Config, Engine, Error, Linker, Module, Store};
+
+const INPUT: &str = "the first line\nand the second\nthe third, and the last\n";
+
+/// A folder of a program's, gone when the test is over.
+struct Workshop(PathBuf);
+
+impl Workshop {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("wasm-aot-real-{}-{}", std::process::id(), name.replace(['/', '.'], "-")));
+        ["one", "other"].iter().for_each(|folder| fs::create_dir_all(path.join(folder)).expect("a folder"));
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Workshop {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether a tool is there; where it has to be, it is.
+fn is_there(found: bool, what: &str) -> bool {
+    if !found {
+        assert!(std::env::var_os("FASTINST_TEST_REQUIRE").is_none(), "{what} is missing: run scripts/test, which installs it");
+        println!("SKIPPED: {what} is missing");
+    }
+    found
+}
+
+/// Compiles a program for WASI.
+fn compile(source: &str, program: &Path) -> Vec<u8> {
+    let mut command = match Path::new(source).extension().and_then(|extension| extension.to_str()) {
+        Some("rs") => Command::new("rustc"),
+        _ => Command::new("python3"),
+    };
+    match source.rsplit('.').next() {
+        Some("rs") => command.args(["--edition", "2024", "--target", "wasm32-wasip1", "-O", "-o"]).arg(program),
+        Some("zig") => command
+            .args(["-m", "ziglang", "build-exe", "-target", "wasm32-wasi", "-OReleaseSafe"])
+            .arg(format!("-femit-bin={}", program.display())),
+        Some("cpp") => command.args(["-m", "ziglang", "c++", "--target=wasm32-wasi", "-fno-exceptions", "-O", "-o"]).arg(program),
+        _ => command.args(["-m", "ziglang", "cc", "--target=wasm32-wasi", "-O", "-o"]).arg(program),
+    };
+    let output = command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source)).output().expect("it runs");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    fs::read(program).expect("a program")
+}
+
+/// What a program sees of the world, and where it leaves what it says.
+fn world(place: &Workshop, directory: &str) -> (WasiCtx, Buffer) {
+    let said = Buffer::default();
+    let world = WasiCtx::builder()
+        .args(["program", "one", "two"])
+        .env("NAME", "value")
+        .stdin(Source::Bytes(INPUT.into()))
+        .stdout(Sink::Buffer(said.clone()))
+        .stderr(Sink::Buffer(said.clone()))
+        .randomness(Randomness::Seeded(7))
+        .preopened_dir(place.path(directory), "/", Permissions::ReadWrite);
+    (world.build().expect("a world"), said)
+}
+
+/// The calls of the world, for the interpreter.
+fn linked(engine: &wasmi::Engine) -> wasmi::Linker<WasiCtx> {
+    let mut linker = wasmi::Linker::new(engine);
+    for function in wasi::functions() {
+        let ty = |ty: &wasi::ValueType| match ty {
+            wasi::ValueType::I32 => wasmi::ValType::I32,
+            wasi::ValueType::I64 => wasmi::ValType::I64,
+        };
+        let signature = wasmi::FuncType::new(function.params.iter().map(ty), function.results.iter().map(ty));
+        let call = |mut caller: wasmi::Caller<'_, WasiCtx>, args: &[wasmi::Val], results: &mut [wasmi::Val]| {
+            let args: Vec<u64> = args
+                .iter()
+                .map(|arg| match arg {
+                    wasmi::Val::I32(value) => u64::from(value.cast_unsigned()),
+                    wasmi::Val::I64(value) => value.cast_unsigned(),
+                    other => panic!("no integer: {other:?}"),
+                })
+                .collect();
+            let memory = caller.get_export("memory").and_then(wasmi::Extern::into_memory).expect("programs export it");
+            let (bytes, world) = memory.data_and_store_mut(&mut caller);
+            match (function.call)(world, &Guest::exclusive(bytes), &args) {
+                Outcome::Errno(errno) => results.iter_mut().for_each(|result| *result = wasmi::Val::I32(errno.number().into())),
+                Outcome::Exit(code) => return Err(wasmi::Error::i32_exit(code.cast_signed())),
+                other => panic!("nobody waits: {other:?}"),
+            }
+            Ok(())
+        };
+        linker.func_new(wasi::MODULE, function.name, signature, call).expect("the only one");
+    }
+    linker
+}
+
+/// How often each instruction is executed, by defined function and offset, as the program counts itself; and what it says.
+fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<u8>) {
+    let spelled = spelled::spell(bytes);
+    let engine = wasmi::Engine::default();
+    let module = wasmi::Module::new(&engine, &spelled.bytes[..]).expect("valid");
+    let (world, said) = world(place, "one");
+    let mut store = wasmi::Store::new(&engine, world);
+    let instance = linked(&engine).instantiate_and_start(&mut store, &module).expect("an instance");
+    let start = instance.get_func(&store, "_start").expect("a program");
+    if let Err(error) = start.call(&mut store, &[], &mut []) {
+        assert!(error.i32_exit_status().is_some(), "{error}");
+    }
+    let count = |(counter, at)| {
+        let global = instance.get_global(&store, &spelled::name(counter)).expect("exported");
+        (at, global.get(&store).i64().expect("a number").cast_unsigned())
+    };
+    (spelled.instructions.into_iter().enumerate().map(count).collect(), said.take())
+}
+
+/// Runs a program under monitors; what it says comes with their reports.
+fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
+    let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
+    let engine = Engine::new(Config::new().counts(watch.needs_counts())).expect("an engine");
+    let module = watch.compile(&engine, bytes).expect("a module");
+    let (world, said) = world(place, "other");
+    let mut store = Store::new(&engine, world);
+    let mut linker = Linker::new(&engine);
+    wasi::add_to_linker(&mut linker, |world: &mut WasiCtx| world).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    match instance.get_func(&mut store, "_start").expect("a program").call(&mut store, &[]) {
+        Ok(_) | Err(Error::Exit(_)) => {}
+        Err(error) => panic!("{error}"),
+    }
+    let reports = watch.reports(&module);
+    (module, reports, said.take())
+}
+
+fn number(cell: &Cell) -> u64 {
+    match cell {
+        Cell::Count(count) => *count,
+        other => panic!("no number: {other:?}"),
+    }
+}
+
+/// A column of a report, added up by another one.
+fn sums(report: &Report, by: &str, column: &str) -> BTreeMap<String, u64> {
+    let place = |name: &str| report.columns.iter().position(|column| *column == name).expect("a column");
+    let (by, column) = (place(by), place(column));
+    let mut sums = BTreeMap::new();
+    for row in &report.rows {
+        let Cell::Text(name) = &row[by] else { panic!("no name: {row:?}") };
+        *sums.entry(name.clone()).or_default() += number(&row[column]);
+    }
+    sums.retain(|_, count| *count > 0);
+    sums
+}
+
+/// Compares all that monitors say of a program with what it has counted itself.
+fn check(source: &str) {
+    let place = Workshop::new(source);
+    let bytes = compile(source, &place.path("program.wasm"));
+    let (expected, said) = counted(&place, &bytes);
+    let monitors = ["icount", "functions", "profile", "memory", "const", "coverage", "latency,function=*,policy=exact"];
+    let (module, reports, repeated) = observed(&place, &bytes, &monitors);
+    assert!(!said.is_empty() && said == repeated, "{source}: {}", String::from_utf8_lossy(&repeated));
+    let counts = module.counts().expect("counted");
+    let imported = module.imports().filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_))).count();
+    let (mut calls, mut reads, mut writes, mut copies, mut executed) = (BTreeMap::new(), 0, 0, 0, 0);
+    let mut with_parameters = BTreeMap::new();
+    for function in counts.functions() {
+        let instructions = function.instructions();
+        for instruction in &instructions {
+            let expected = expected[&(function.index() as usize - imported, instruction.offset)];
+            let place = format!("{source}: {} +{} {}", function.label(), instruction.offset, instruction.mnemonic);
+            assert_eq!(instruction.count, expected, "{place}");
+            executed += u64::from(expected > 0);
+            let is = |part: &str| instruction.mnemonic.contains(part) && !instruction.mnemonic.starts_with("memory.");
+            reads += if is(".load") { expected } else { 0 };
+            writes += if is(".store") { expected } else { 0 };
+            copies += if matches!(instruction.mnemonic, "memory.copy" | "memory.fill" | "memory.init") { expected } else { 0 };
+        }
+        // A loop at the beginning is begun with every turn: there the counts say, which agree instruction by instruction.
+        let began = match &instructions[0] {
+            first if first.mnemonic != "loop" => expected[&(function.index() as usize - imported, first.offset)],
+            _ => function.calls(),
+        };
+        if began > 0 {
+            *calls.entry(function.label()).or_default() += began;
+            *with_parameters.entry(function.label()).or_default() += began;
+        }
+    }
+    // Calls of the world are no functions of the program's.
+    let defined: Vec<String> = counts.functions().map(|function| function.label()).collect();
+    let own = |mut sums: BTreeMap<String, u64>| {
+        sums.retain(|name, _| defined.contains(name));
+        sums
+    };
+    let report = |name: &str| reports.iter().find(|report| report.monitor == name).expect("a report");
+    assert_eq!(own(sums(report("icount"), "function", "calls")), calls, "{source}: icount");
+    assert_eq!(own(sums(report("functions"), "function", "calls")), calls, "{source}: functions");
+    assert_eq!(own(sums(report("profile"), "function", "calls")), calls, "{source}: profile");
+    assert_eq!(own(sums(report("latency"), "function", "calls")), calls, "{source}: latency");
+    with_parameters.retain(|name, _| sums(report("const"), "function", "calls").contains_key(name));
+    assert_eq!(sums(report("const"), "function", "calls"), with_parameters, "{source}: const");
+    assert_eq!(sums(report("coverage"), "function", "covered").values().sum::<u64>(), executed, "{source}: coverage");
+    let pages = |column: &str| {
+        let at = report("memory").columns.iter().position(|name| *name == column).expect("a column");
+        report("memory").rows.iter().map(|row| number(&row[at])).sum::<u64>()
+    };
+    // What is copied counts for each page of it: here that is one, or two, or none if nothing is copied.
+    for (found, expected) in [(pages("reads"), reads), (pages("writes"), writes)] {
+        assert!((expected..=expected + 2 * copies).contains(&found), "{source}: memory: {found}, {expected} and {copies} copies");
+    }
+}
+
+#[test]
+fn monitors_of_real_programs_say_what_these_count_themselves() {
+    let zig = Command::new("python3").args(["-c", "import ziglang"]).output().is_ok_and(|output| output.status.success());
+    if !is_there(zig, "ziglang (pip install ziglang)") {
+        return;
+    }
+    for source in ["real/huffman.c", "real/expressions.c", "real/routes.rs", "wasi/words.cpp", "wasi/records.zig"] {
+        check(source);
+    }
+}
