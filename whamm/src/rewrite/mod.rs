@@ -90,8 +90,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) elements: BTreeMap<(u32, i64), (Expr, u32, bool)>,
     /// What the runs of stretches add to sums.
     pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
-    /// Counters of choices that fall otherwise, as global variables, by the place of the body.
-    pub(crate) otherwise: HashMap<usize, u32>,
+    /// Counters of choices that fall otherwise, as global variables, by what each undoes and what it does.
+    pub(crate) otherwise: HashMap<[tally::Gains; 2], u32>,
     /// What happens for sites before the program starts.
     pub(crate) first: Vec<(Option<(Storage, Ty)>, Expr)>,
     /// Sites at which frames' variables are reported: function, variable, where it is added up.

@@ -149,7 +149,7 @@ impl<'a> Walker<'_, 'a> {
         let mark = self.locals.mark();
         if first.hot {
             self.ask_and_call(&waiting);
-        } else if let Some(callee) = self.callee(&first.shared, waiting.len()) {
+        } else if let Some(callee) = self.callee(&first.shared, waiting.len(), false) {
             for site in &waiting {
                 self.hand_over(&site.values, &site.operands);
             }
@@ -199,7 +199,7 @@ impl<'a> Walker<'_, 'a> {
                 for &local in &own {
                     self.put().local_get(local);
                 }
-                if let Some(callee) = self.callee(shared, many.len()) {
+                if let Some(callee) = self.callee(shared, many.len(), true) {
                     self.put().call(callee);
                 }
             }

@@ -173,10 +173,10 @@ impl<'a> Walker<'_, 'a> {
         Some((Shared { stmts, types, gains: action.gains.clone() }, handing.values))
     }
 
-    /// The code of statements, given where the numbers are; the rarer case of a choice is a call.
-    pub(super) fn written(&mut self, stmts: &[Stmt], at: &[u32], locals: &mut Locals) -> Option<Vec<u8>> {
+    /// The code of statements, given where the numbers are; the rarer case of a choice is a call, unless everything is to be in place.
+    pub(super) fn written(&mut self, stmts: &[Stmt], at: &[u32], locals: &mut Locals, in_place: bool) -> Option<Vec<u8>> {
         let scope = Scope { globals: self.r.globals.clone(), bounds: bound_to(at), repeated: true, ..Scope::default() };
-        let call = match rare(stmts) {
+        let call = match rare(stmts).filter(|_| !in_place) {
             Some((unless, no)) => Some((unless, self.apart(no)?)),
             None => None,
         };
@@ -198,11 +198,11 @@ impl<'a> Walker<'_, 'a> {
         let mut handing = Handing { constants: true, ..Handing::default() };
         let stmts = handing.stmts(stmts, &Nothing)?;
         let types = handing.values.iter().map(|e| e.ty.slots()[0]).collect();
-        Some((self.callee(&Shared { stmts, types, gains: vec![] }, 1)?, handing.values))
+        Some((self.callee(&Shared { stmts, types, gains: vec![] }, 1, false)?, handing.values))
     }
 
-    /// The function that does something several times, each time with other numbers.
-    pub(super) fn callee(&mut self, shared: &Shared, times: usize) -> Option<u32> {
+    /// The function that does something several times, each time with other numbers; perhaps even what is rare in place.
+    pub(super) fn callee(&mut self, shared: &Shared, times: usize, in_place: bool) -> Option<u32> {
         let params = shared.types.repeat(times);
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
         let mut code: Vec<u8> = shared
@@ -213,7 +213,7 @@ impl<'a> Walker<'_, 'a> {
         let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
         for n in 0..times {
             let at = &own[n * shared.types.len()..][..shared.types.len()];
-            code.extend(self.written(&shared.stmts, at, &mut locals)?);
+            code.extend(self.written(&shared.stmts, at, &mut locals, in_place)?);
         }
         Some(self.r.support.shared_body("whamm.probe", (params, vec![]), locals.types(), &code))
     }
@@ -234,7 +234,7 @@ impl<'a> Walker<'_, 'a> {
             return false;
         }
         let Some((shared, values)) = self.handed(action, i, true) else { return false };
-        let Some(callee) = self.callee(&shared, 1) else { return false };
+        let Some(callee) = self.callee(&shared, 1, false) else { return false };
         let operands: Vec<u32> = args.iter().map(|a| a.0).collect();
         self.hand_over(&values, &bound_to(&operands));
         self.put().call(callee);
@@ -313,7 +313,7 @@ impl<'a> Walker<'_, 'a> {
             code.append(&mut emitter.out);
             back(&mut code, given);
         } else {
-            code.extend(self.written(stmts, &own, &mut locals)?);
+            code.extend(self.written(stmts, &own, &mut locals, false)?);
             back(&mut code, given);
         }
         Some(self.r.support.shared_body("whamm.probe", (params, way.types.clone()), locals.types(), &code))

@@ -26,6 +26,18 @@ enum Addend<'p> {
     Element(u32, i64, &'p Expr, Ty),
 }
 
+/// What statements do instead of what is usual.
+enum Instead<'p> {
+    /// The same.
+    Nothing,
+    /// They only add something else to global variables.
+    Sums(&'p [Stmt], tally::Gains),
+    /// One or the other.
+    Choice(&'p Expr, Box<[Self; 2]>),
+    /// All that they do.
+    All(&'p [Stmt]),
+}
+
 impl Addend<'_> {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
@@ -148,23 +160,54 @@ impl<'a> Walker<'_, 'a> {
         if let ExprKind::Bool(_) = fold::fold(cond.clone(), &at).kind {
             return None;
         }
-        let [mut usual, mut other] = [Vec::new(), Vec::new()];
-        self.gains(yes, &at, (1, 0), &mut usual)?;
-        let usual = self.globals(&usual)?;
-        let summed = self.gains(no, &at, (1, 0), &mut other).and_then(|()| self.globals(&other));
+        let usual = self.sum_of(yes, &at)?;
+        let otherwise = self.instead(no, &at, &usual);
         let own = if !self.is_hot(index) && is_shared(body) { usual.clone() } else { vec![] };
         if own.is_empty() {
             usual.iter().for_each(|&(sum, amount)| self.add(sum, amount, 0));
         }
-        let rest = if summed.is_some() { &[][..] } else { &no[..] };
-        let other = summed.unwrap_or_default();
+        let otherwise = self.written_out(otherwise, &usual, cond.span);
+        Some((vec![Stmt::If(cond.clone(), vec![], otherwise)], own))
+    }
+
+    /// What statements add to global variables, if that is all they do.
+    fn sum_of(&self, stmts: &'a [Stmt], site: &Site<'_>) -> Option<tally::Gains> {
+        let mut gains = Vec::new();
+        self.gains(stmts, site, (1, 0), &mut gains)?;
+        self.globals(&gains)
+    }
+
+    /// How statements differ from what is taken to be usual.
+    fn instead(&self, stmts: &'a [Stmt], site: &Site<'_>, usual: &tally::Gains) -> Instead<'a> {
+        match (self.sum_of(stmts, site), stmts) {
+            (Some(sums), _) if sums == *usual => Instead::Nothing,
+            (Some(sums), _) => Instead::Sums(stmts, sums),
+            (None, [Stmt::If(cond, yes, no)]) => {
+                Instead::Choice(cond, [yes, no].map(|side| self.instead(side, site, usual)).into())
+            }
+            (None, _) => Instead::All(stmts),
+        }
+    }
+
+    /// The statements that undo what is usual and do something else.
+    fn written_out(&mut self, instead: Instead<'a>, usual: &tally::Gains, span: crate::source::Span) -> Vec<Stmt> {
+        let (stmts, sums) = match instead {
+            Instead::Nothing => return vec![],
+            Instead::Choice(cond, sides) => {
+                let [yes, no] = (*sides).map(|side| self.written_out(side, usual, span));
+                return vec![Stmt::If(cond.clone(), yes, no)];
+            }
+            Instead::Sums(stmts, sums) => (stmts, Some(sums)),
+            Instead::All(stmts) => (stmts, None),
+        };
+        let other = sums.clone().unwrap_or_default();
         let wide = usual.iter().chain(&other).any(|gain| gain.0.1);
-        let counter = self.otherwise(body, wide, &usual, &other);
-        let (ty, span) = (if wide { Ty::U64 } else { Ty::U32 }, cond.span);
+        let counter = self.otherwise(wide, usual, &other);
+        let ty = if wide { Ty::U64 } else { Ty::U32 };
         let one = Expr { kind: ExprKind::Int(1), ty: ty.clone(), span };
         let count = Stmt::Update(Place::Var(Var::Global(counter), ty), BinOp::Add, one);
-        let unusual = std::iter::once(count).chain(rest.iter().cloned()).collect();
-        Some((vec![Stmt::If(cond.clone(), vec![], unusual)], own))
+        let rest = if sums.is_some() { &[][..] } else { stmts };
+        std::iter::once(count).chain(rest.iter().cloned()).collect()
     }
 
     /// Where gains go that are all of global variables.
@@ -179,9 +222,9 @@ impl<'a> Walker<'_, 'a> {
         gains.iter().map(of).collect()
     }
 
-    /// A counter, as a global variable of its own, of how often a body's choice falls otherwise at any site.
-    fn otherwise(&mut self, body: &Body, wide: bool, usual: &[(tally::Sum, i64)], other: &[(tally::Sum, i64)]) -> u32 {
-        let key = std::ptr::from_ref(body) as usize;
+    /// A counter, as a global variable of its own, of how often this is done instead of what is usual.
+    fn otherwise(&mut self, wide: bool, usual: &tally::Gains, other: &tally::Gains) -> u32 {
+        let key = [usual.clone(), other.clone()];
         if let Some(&known) = self.r.otherwise.get(&key) {
             return known;
         }
