@@ -200,3 +200,33 @@ fn code_that_counts_from_the_beginning_goes_on_to_count_while_monitors_come_and_
     assert!(quiet.iter().all(|(instructions, _)| instructions.iter().any(|count| *count >= 100)));
     assert_eq!(counted(true), quiet);
 }
+
+#[test]
+fn instances_that_end_while_monitors_come_are_forgotten_by_them() {
+    let engine = Engine::new(&Config::new()).expect("an engine");
+    let (over, expected) = (AtomicBool::new(false), OnceLock::new());
+    // Monitors with threads of their own look at instances at any time.
+    for _ in 0..12 {
+        let module = Module::new(&engine, PROGRAM).expect("a module");
+        let live = Live::new(module.clone());
+        over.store(false, Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Relaxed) {
+                    let mut store = Store::new(&engine, ());
+                    let mut linker = Linker::new(&engine);
+                    linker.func_wrap("host", "tick", || {}).expect("the only one");
+                    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+                    let result = call(&mut store, instance, 30);
+                    assert_eq!(result, *expected.get_or_init(|| result));
+                }
+            });
+            for monitor in ["latency,function=*", "coverage", "memory", "functions", "profile"] {
+                live.attach(monitor).expect("sites");
+                std::thread::sleep(std::time::Duration::from_millis(4));
+            }
+            over.store(true, Relaxed);
+        });
+        assert_eq!(live.reports(None).len(), 5);
+    }
+}

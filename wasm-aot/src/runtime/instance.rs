@@ -217,8 +217,9 @@ impl InstanceData {
 
     /// Its store ends: what it has counted stays with its module.
     pub(crate) fn end(&self) {
-        self.end_hooks();
+        // Whoever is attached from now on does not find it; who was before is told.
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
+        self.end_hooks();
     }
 
     /// Where its vmctx is.
