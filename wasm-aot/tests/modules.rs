@@ -171,6 +171,24 @@ impl<'a> Running<'a> {
         text.trim().parse().unwrap_or_else(|_| panic!("{request:?}: {text}"))
     }
 
+    /// Waits until it answers so.
+    fn await_number(&self, request: &[&str], wanted: i64) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while self.number(request) != wanted {
+            assert!(Instant::now() < deadline, "{request:?}: {}, and not {wanted}", self.number(request));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Waits until it says so of itself.
+    fn await_status(&self, wanted: &str) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !self.good(&["status"]).contains(wanted) {
+            assert!(Instant::now() < deadline, "{}, and not {wanted}", self.good(&["status"]));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Interrupts it.
     fn end(mut self) -> Output {
         let child = self.child.take().expect("it runs");
@@ -211,7 +229,7 @@ fn a_monitor_is_switched_while_the_program_runs() {
     assert_eq!(running.good(&["off", "rounds"]), "rounds is off: 0 of 1 probes are called\n");
     assert_eq!(running.good(&["on", "rounds"]), "rounds is on: 1 of 1 probes are called\n");
     assert!(errors(&running.ask(&["off", "round"])).contains("there are rounds"));
-    std::thread::sleep(Duration::from_millis(20));
+    running.await_number(&["report"], 1);
     let done = running.end();
     assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(130), "1"));
 }
@@ -383,8 +401,10 @@ fn scripts_and_modules_are_attached_to_a_program_that_runs_and_detached() {
     for program in [SPIN, CALLING] {
         let running = Running::start(&place, &[], &place.file("program.wat", program));
         assert!(running.good(&["attach", &turns]).starts_with("turns is attached"));
-        std::thread::sleep(Duration::from_millis(30));
-        assert_ne!(running.number(&["report", "turns"]), 0);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while running.number(&["report", "turns"]) == 0 {
+            assert!(Instant::now() < deadline, "it counts");
+        }
         running.good(&["attach", &script]);
         std::thread::sleep(Duration::from_millis(30));
         let report = running.good(&["report", "ways"]);
@@ -454,16 +474,14 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     let turns = place.file("turns.wat", TURNS);
     let program = place.file("program.wat", CALLING);
     let running = Running::start(&place, &[&format!("{turns},calls=1000")], &program);
-    std::thread::sleep(Duration::from_millis(300));
     // A loop and a call.
-    assert_eq!(running.number(&["report"]), 2000);
-    assert!(running.good(&["status"]).contains("turns: 0 of 2 probes are called"));
+    running.await_number(&["report"], 2000);
+    running.await_status("turns: 0 of 2 probes are called");
     running.good(&["on", "turns:opcode:call"]);
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(running.number(&["report"]), 3000);
+    running.await_number(&["report"], 3000);
     drop(running);
-    let running = Running::start(&place, &[&format!("{turns},for=100ms")], &program);
-    std::thread::sleep(Duration::from_millis(300));
+    let running = Running::start(&place, &[&format!("{turns},for=1s")], &program);
+    running.await_status("turns: 0 of 2 probes are called");
     let first = running.number(&["report"]);
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(running.number(&["report"]), first);
@@ -473,8 +491,10 @@ fn a_monitor_ends_by_time_and_by_the_number_of_its_calls() {
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(running.number(&["report"]), 0);
     running.good(&["on", "turns"]);
-    std::thread::sleep(Duration::from_millis(50));
-    assert_ne!(running.number(&["report"]), 0);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while running.number(&["report"]) == 0 {
+        assert!(Instant::now() < deadline, "it counts");
+    }
 }
 
 /// A library of the name that modules of the existing compiler import: prints numbers and words, and has the memory that words are in.
