@@ -63,7 +63,7 @@ fn deep_and_long_scripts_are_refused_or_read() {
     assert!(whamm::check_scripts(&[Source::new("long", format!("var n: i32;\n{long}"))], &[]).is_empty());
 }
 
-const SCRIPTS: [&str; 5] = [
+const SCRIPTS: [&str; 7] = [
     "report var n: u64; wasm:opcode:*:before { report var c: u32; c++; n += 2; } wasm:block:start { report var b: i32; b++; }",
     "wasm:opcode:*:after { report var c: u32; c++; } wasm:func:entry { report var c: u32; c++; } wasm:func:exit { report var c: u32; c++; }",
     "wasm:opcode:*load*|*store*:before / effective_addr > 8 / { report var a: u32; a = effective_addr; } wasm:opcode:br_if|if:before { report var t: u32; if (taken) { t++; } }",
@@ -71,7 +71,20 @@ const SCRIPTS: [&str; 5] = [
      wasm:opcode:*:before { report var a: u64; a = addr as u64 + arg0 as u64; }",
     "frame var f: i32; wasm:opcode:*:entry { f++; report var m: map<i32, i32>; m[f]++; } wasm:opcode:*:exit { f += 2; } wasm:opcode:br*:at_target { report var t: u32; t++; } \
      wasm:opcode:drop|select|local.set<T: numeric>(arg0: T):before { report var v: T; v = arg0; }",
+    "use cache; report var hits: u64; report var misses: u64; wasm:opcode:i32.load*|i64.load*|f*.load|i32.store*|i64.store*|f*.store:before { \
+     if (cache.missing(effective_addr as i32, data_size as i32) == 0) { hits++; } \
+     elif (cache.access(effective_addr as i32, data_size as i32) == 0) { hits++; } else { misses++; } }",
+    "report var ways: map<u32, u32>; report var a: u32; report var b: u64; \
+     wasm:opcode:br_table:before { ways[target]++; report var own: map<u8, u64>; own[arg0 as u8] += 3; } \
+     wasm:opcode:i32.*(arg0: i32):before { ways[(arg0 & 15) as u32]++; } \
+     wasm:opcode:*.extract_lane*|*.bitmask|struct.get*|array.get*(res0: i32):after { report var r: i32; r = res0; } \
+     wasm(local0: i32):opcode:local.*:before { if (local0 > 1) { a++; } elif (local0 == 0) { a++; } elif (pc > 9) { b += 2; } else { } }",
 ];
+
+fn cache() -> whamm::LibraryFile {
+    let bytes = include_str!("apps/cache_lines.wat").into();
+    whamm::LibraryFile { name: "cache".into(), module: "cache".into(), bytes }
+}
 
 #[test]
 fn any_module_is_rewritten_to_a_valid_one() {
@@ -88,7 +101,8 @@ fn any_module_is_rewritten_to_a_valid_one() {
         config.max_memories = 2;
         let module = wasm_smith::Module::new(config, u)?.to_bytes();
         let script = Source::new("fuzz", *u.choose(&SCRIPTS)?);
-        if let Err(said) = whamm::instrument(&[script], &[], &module, &Options::default()) {
+        let options = Options { exact_traps: u.arbitrary()?, ..Options::default() };
+        if let Err(said) = whamm::instrument(&[script], &[cache()], &module, &options) {
             let text = said.to_string();
             assert!(!text.contains("would not be valid"), "{text}");
         }

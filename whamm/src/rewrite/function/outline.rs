@@ -323,7 +323,7 @@ impl<'a> Walker<'_, 'a> {
         let (pc, index, last) = self.site(i, false);
         let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
         match site.bound(Bound::Offset, &Ty::U64) {
-            Some(ExprKind::Int(offset)) => i64::try_from(offset).ok(),
+            Some(ExprKind::Int(offset)) => u64::try_from(offset).ok().map(u64::cast_signed),
             _ => None,
         }
     }
