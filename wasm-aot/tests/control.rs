@@ -101,6 +101,26 @@ fn monitors_come_and_go_while_the_program_runs() {
 }
 
 #[test]
+fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() {
+    let place = Place::new("control-compiled");
+    let running = Running::start(&place, &["--monitor", "functions"]);
+    let status = running.good(&["status"]);
+    assert!(status.contains("observing on\n") && status.contains("compiled  functions from the beginning"), "{status}");
+    let calls = || {
+        let report = running.good(&["report", "--csv", "functions"]);
+        let row = report.lines().find_map(|line| line.strip_prefix("functions,work,")).unwrap_or("0,");
+        row.split(',').next().and_then(|calls| calls.parse::<u64>().ok()).expect("a number")
+    };
+    let first = calls();
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(calls() > first);
+    running.good(&["attach", "icount"]);
+    let both = running.good(&["report"]);
+    assert!(both.contains("== functions ==") && both.contains("== icount =="), "{both}");
+    assert!(!running.ask(&["detach", "functions"]).0);
+}
+
+#[test]
 fn bursts_count_a_part_of_the_time_until_they_are_ended() {
     let place = Place::new("control-burst");
     let running = Running::start(&place, &[]);

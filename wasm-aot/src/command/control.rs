@@ -18,7 +18,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use wasm_aot::monitor::Live;
+use wasm_aot::monitor::{Live, Report, Watch};
 use wasm_aot::observer::{Observation, Program, Selection};
 use wasm_aot::wasi::Interruption;
 use wasm_aot::{AsContextMut, Engine, ErrandHandle, Limits};
@@ -42,6 +42,8 @@ pub(crate) struct Asked {
     pub(crate) program: PathBuf,
     /// The program, and the modules that look at it.
     pub(crate) observed: Arc<Observation>,
+    /// The monitors that are compiled in.
+    pub(crate) watch: Arc<Watch>,
     /// What the program's thread is asked for.
     pub(crate) errands: ErrandHandle<World>,
     pub(crate) engine: Engine,
@@ -138,13 +140,16 @@ impl Control {
     fn status(&self) -> String {
         let state = self.state.lock();
         let mut text = format!("program   {}\nrunning   {:.1?}\n", self.asked.program.display(), self.begun.elapsed());
-        let on = match (self.live.is_on(), state.burst) {
+        let on = match (self.live.is_on() || self.asked.watch.names().next().is_some(), state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
             (true, None) => "on",
             (false, None) => "off",
         };
         let _ = writeln!(text, "observing {on}");
+        for name in self.asked.watch.names() {
+            let _ = writeln!(text, "compiled  {name} from the beginning");
+        }
         for (name, since) in self.live.attached() {
             let _ = writeln!(text, "attached  {name} for {:.1?}", since.elapsed());
         }
@@ -347,7 +352,14 @@ impl Control {
         let is_wanted = |name: &str| monitor.is_none_or(|monitor| name == monitor);
         let has_reports = self.live.attached().iter().any(|(name, _)| is_wanted(name));
         let modules: Vec<String> = self.asked.observed.names().into_iter().filter(|name| is_wanted(name)).collect();
-        if !has_reports && modules.is_empty() {
+        // Those that are compiled in are on from the beginning to the end.
+        let module = self.asked.observed.module();
+        let wanted = |report: &Report| is_wanted(report.monitor);
+        let mut reports: Vec<Report> = match self.asked.watch.names().any(is_wanted) {
+            true => self.asked.watch.reports(module).into_iter().filter(wanted).collect(),
+            false => Vec::new(),
+        };
+        if !has_reports && modules.is_empty() && reports.is_empty() {
             return Err(monitor.map_or("nothing is attached".into(), |monitor| format!("{monitor} is not attached")));
         }
         let mut said = Vec::new();
@@ -355,7 +367,9 @@ impl Control {
             let text = self.said(&name)?;
             said.push((name, text));
         }
-        let reports = if has_reports { self.live.reports(monitor) } else { Vec::new() };
+        if has_reports {
+            reports.extend(self.live.reports(monitor));
+        }
         Ok(format.write_with(&reports, said))
     }
 

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use wasm_aot::monitor::{Choices, KINDS, Report, Watch};
 use wasm_aot::{Engine, Module};
 
@@ -66,7 +67,7 @@ pub(crate) struct Monitoring {
 /// Where reports go, made ready before the program runs.
 #[derive(Debug)]
 pub(crate) struct Observation {
-    watch: Watch,
+    watch: Arc<Watch>,
     modules: Vec<Chosen>,
     format: Format,
     file: Option<(PathBuf, File)>,
@@ -139,7 +140,7 @@ impl Monitoring {
         });
         let file = file.transpose()?;
         let watch = Watch::new(choices).map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        Ok(Observation { watch, modules, format, file })
+        Ok(Observation { watch: Arc::new(watch), modules, format, file })
     }
 }
 
@@ -155,7 +156,7 @@ impl Observation {
     }
 
     /// What the other monitors need.
-    pub(crate) fn watch(&self) -> &Watch {
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
         &self.watch
     }
 

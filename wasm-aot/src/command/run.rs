@@ -120,6 +120,7 @@ impl Run {
         let asked = Asked {
             program: self.module.clone(),
             observed: Arc::clone(&observed),
+            watch: Arc::clone(observation.watch()),
             errands: store.errands(),
             engine: engine.clone(),
             interruption: knocking,

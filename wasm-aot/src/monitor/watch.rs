@@ -92,6 +92,11 @@ impl Watch {
         Ok(draft)
     }
 
+    /// The names of the monitors, in the order in which they were chosen.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().map(|(choice, _)| choice.name())
+    }
+
     /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
         let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| match observer {
