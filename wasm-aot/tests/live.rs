@@ -230,3 +230,29 @@ fn instances_that_end_while_monitors_come_are_forgotten_by_them() {
         assert_eq!(live.reports(None).len(), 5);
     }
 }
+
+#[test]
+fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other() {
+    let text = r#"(module (import "host" "tick" (func $tick)) (memory 1)
+        (func $store (param i32) (i32.store8 (i32.const 0) (local.get 0)))
+        (func (export "f") (param $n i32) (result i32) (local $i i32)
+            (loop $calls
+                (call $tick)
+                (call $store (local.get $i))
+                (br_if $calls (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
+            (loop $turns (br_if $turns (local.tee $i (i32.sub (local.get $i) (i32.const 1)))))
+            (local.get $n)))"#;
+    let (live, turns) = (OnceLock::new(), AtomicU64::new(0));
+    let (mut store, _, instance) = ticking::instance(text, move |module| {
+        let live: &Live = live.get_or_init(|| Live::new(module.clone()));
+        // The function that loops has nothing of `memory`: with it and without it, its code is the same.
+        match turns.fetch_add(1, Relaxed) {
+            0 => drop(live.attach("hotness").expect("sites")),
+            turn if turn < 9 && turn % 2 == 1 => drop(live.attach("memory").expect("sites")),
+            turn if turn < 9 => assert!(live.detach("memory").expect("sites")),
+            _ => {}
+        }
+    });
+    store.set_deadline(Some(std::time::Duration::from_secs(60)));
+    assert_eq!(call(&mut store, instance, 1_000), 1_000);
+}

@@ -49,8 +49,10 @@ pub(super) struct Version {
     pub(super) sides: Sides,
     /// Which functions are there, or need not be.
     pub(super) made: Vec<bool>,
-    /// Whether all of them are there.
+    /// Whether all of them are there, and none is another version's too.
     pub(super) is_whole: bool,
+    /// Whether it has functions in common with other versions.
+    pub(super) shares: bool,
 }
 
 /// Versions of single functions.
@@ -138,7 +140,7 @@ impl Versions {
     }
 
     /// Has calls and loops of all functions lead to one version, in one go, if that can be done: if all lead from one version to another, and both have
-    /// everything. Tells whether it was.
+    /// everything, and nothing in common: what is current must not lead to itself. Tells whether it was.
     pub(super) fn switch_all(&mut self, module: &ModuleInner, to: Current) -> bool {
         let (Some(stubs), Some(from)) = (&self.stubs, self.all) else { return false };
         if from != to {
@@ -166,8 +168,8 @@ impl Versions {
     pub(super) fn all_lead_to(&mut self, version: Current) {
         self.all = Some(version);
         if let Current::Version(version) = version {
-            let Version { sides, made, is_whole, .. } = &mut self.others[version];
-            *is_whole = made.iter().all(|made| *made) && sides.are_all_there();
+            let Version { sides, made, is_whole, shares, .. } = &mut self.others[version];
+            *is_whole = !*shares && made.iter().all(|made| *made) && sides.are_all_there();
         }
     }
 
@@ -226,7 +228,7 @@ impl Versions {
         Current::Version(known.unwrap_or_else(|| {
             let functions = self.current.len();
             let (sides, made) = (Sides::new(functions), vec![false; functions]);
-            self.others.push(Version { observed: self.observed.clone(), sides, made, is_whole: false });
+            self.others.push(Version { observed: self.observed.clone(), sides, made, is_whole: false, shares: false });
             self.others.len() - 1
         }))
     }
