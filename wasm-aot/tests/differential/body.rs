@@ -257,13 +257,16 @@ mod compiled {
                     if stopped.load(Relaxed) {
                         break;
                     }
-                    match turn % 8 {
+                    match turn % 12 {
                         0 if turn > 0 && counters.is_empty() => counters = everywhere(&module, &probes),
-                        1 | 5 => drop(live.attach("hotness").expect("attached")),
-                        2 => drop(live.attach("coverage").expect("attached")),
-                        3 | 6 => drop(live.detach("hotness").expect("detached")),
-                        4 => drop(live.attach("latency,function=*").expect("attached")),
-                        7 => live.detach_all().expect("detached"),
+                        1 | 7 => drop(live.attach("hotness").expect("attached")),
+                        // It has hooks in some functions only: versions have the others in common.
+                        2 | 8 => drop(live.attach("memory").expect("attached")),
+                        3 => drop(live.attach("coverage").expect("attached")),
+                        4 | 10 => drop(live.detach("hotness").expect("detached")),
+                        5 => drop(live.attach("latency,function=*").expect("attached")),
+                        9 => drop(live.detach("memory").expect("detached")),
+                        11 => live.detach_all().expect("detached"),
                         _ => {}
                     }
                     probes.switch(&counters, turn % 2 == 0);
