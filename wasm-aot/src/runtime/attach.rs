@@ -92,22 +92,20 @@ impl Module {
         let (module, mut changed) = (&self.inner, Vec::new());
         let mut versions = module.versions.lock();
         module.prepare(&mut versions)?;
-        let before = versions.left_out.clone();
         for (function, hook) in hooks {
             let function = (function - module.info.imported.functions) as usize;
-            let left_out = versions.left_out.entry(function).or_default();
-            if if out { left_out.insert((of, *hook)) } else { left_out.remove(&(of, *hook)) } {
-                changed.push(function);
+            if versions.leave_out(function, (of, *hook), out) {
+                changed.push((function, *hook));
             }
         }
-        changed.dedup();
-        match module.follow(&mut versions, &changed, when) {
-            Ok(()) => Ok(!changed.is_empty()),
-            Err(error) => {
-                versions.left_out = before;
-                Err(error)
+        let mut functions: Vec<usize> = changed.iter().map(|(function, _)| *function).collect();
+        functions.sort_unstable();
+        functions.dedup();
+        module.follow(&mut versions, &functions, when).map(|()| !changed.is_empty()).inspect_err(|_| {
+            for (function, hook) in &changed {
+                versions.leave_out(*function, (of, *hook), !out);
             }
-        }
+        })
     }
 
     /// Has threads that are in other code of these functions come into what is current with the next turn of their loop.

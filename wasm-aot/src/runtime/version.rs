@@ -233,6 +233,17 @@ impl Versions {
         }))
     }
 
+    /// Notes that a hook of a function is left out, or is not any more; tells whether that is new.
+    pub(super) fn leave_out(&mut self, function: usize, hook: (Origin, HookId), out: bool) -> bool {
+        let left_out = self.left_out.entry(function).or_default();
+        let is_new = if out { left_out.insert(hook) } else { left_out.remove(&hook) };
+        // Where nothing is left out any more, all functions are switched in one go again.
+        if left_out.is_empty() {
+            self.left_out.remove(&function);
+        }
+        is_new
+    }
+
     /// What is special in a function at the moment, if anything is.
     pub(super) fn trim(&self, function: usize) -> Option<Trim> {
         let index = self.imported + function as u32;
