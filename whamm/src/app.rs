@@ -332,9 +332,9 @@ impl<'a> App<'a> {
         })
     }
 
-    /// Bodies of functions.
-    pub fn function_bodies(&self) -> impl Iterator<Item = &FunctionBody<'a>> {
-        self.bodies.iter().map(|body| &body.3)
+    /// Functions of its own, with their bodies.
+    pub fn functions(&self) -> impl Iterator<Item = (u32, &FunctionBody<'a>)> {
+        (self.imported_functions()..).zip(self.bodies.iter().map(|body| &body.3))
     }
 
     /// A type as the validator knows it, with the index that the program gives it. A reference to a function needs no certain type, unless

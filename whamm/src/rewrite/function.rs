@@ -19,6 +19,7 @@ mod traps;
 pub(crate) use outline::is_shared;
 pub(crate) use traps::Segment;
 
+use super::hot;
 use super::known::{Site, access};
 use super::rows::Source;
 use super::tally::{self, Part, Stretch};
@@ -165,8 +166,8 @@ pub(crate) fn rewrite<'a>(
         *r.present.entry(event.index).or_default() += 1;
     }
     let sites = ops.iter().filter(|op| op.event.is_some_and(|e| r.asking[e.index])).count();
-    let all = r.popular.get(&fid).is_some_and(|&most| sites <= most);
-    let hot = if all { vec![true; ops.len()] } else { walk::looping(&ops) };
+    let all = r.hot.get(&fid).is_some_and(|&most| sites <= most);
+    let hot = if all { vec![true; ops.len()] } else { hot::looping(&ops) };
     let tight = walk::tight(&ops);
     let mut walker = Walker {
         fid,

@@ -5,6 +5,7 @@
 //! then move. The program's memory is used only to hand bytes to the system, and given back as it was.
 
 mod function;
+mod hot;
 mod known;
 mod module;
 mod remap;
@@ -115,8 +116,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) asks_traps: bool,
     /// Globals with the lengths of segments that the program gives up.
     pub(crate) segments: HashMap<function::Segment, u32>,
-    /// Functions that loops call, and how many sites they may have to be hot as a whole.
-    pub(crate) popular: HashMap<u32, usize>,
+    /// Functions that are hot as a whole, if they do not have more sites than this.
+    pub(crate) hot: HashMap<u32, usize>,
     /// The function that writes the report, if there is one.
     pub(crate) flush: Option<u32>,
 }
@@ -363,7 +364,7 @@ impl<'a> Rewriter<'a> {
             entry_types: HashMap::new(),
             asks_traps,
             segments: HashMap::new(),
-            popular: HashMap::new(),
+            hot: HashMap::new(),
             flush,
         }
     }

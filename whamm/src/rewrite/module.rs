@@ -2,7 +2,7 @@
 
 use super::known::Nowhere;
 use super::rows::Source;
-use super::{Link, Rewriter, WASI, function, tally, walk};
+use super::{Link, Rewriter, WASI, function, hot, tally};
 use crate::check::CORE;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Moves;
@@ -66,7 +66,7 @@ impl<'a> Rewriter<'a> {
         let entry = self.wire();
         if self.program.probes.iter().any(|probe| function::is_shared(&probe.body)) {
             let in_tables = self.app.element_segments.iter().flat_map(|segment| segment.items.iter().flatten().copied());
-            self.popular = walk::popular(self.app.function_bodies(), in_tables).map_err(wrong)?;
+            self.hot = hot::hot(self.app.functions(), in_tables).map_err(wrong)?;
         }
         let (bodies, moved) = self.bodies()?;
         self.write_flush();

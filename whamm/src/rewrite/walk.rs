@@ -5,7 +5,6 @@
 //! next one, or where control leaves.
 
 use crate::events::{self, Instruction};
-use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
 /// What an instruction does to the nesting of blocks.
@@ -171,52 +170,6 @@ pub(crate) fn tight(ops: &[Op<'_>]) -> Vec<bool> {
         inner = i;
     }
     tight
-}
-
-/// From how many places in loops a function is called that is popular, and how many sites it may have to be hot as a whole.
-const POPULAR: u32 = 3;
-const LITTLE: usize = 60;
-
-/// How many sites a function may have that is hot because a loop may call it through a table.
-const TINY: usize = 16;
-
-/// Functions that are called in loops: a program is likely to spend its time there, too, if they do not have more sites than this.
-/// Following calls any further is no better: it leads to the loops of libraries that print numbers.
-pub(crate) fn popular<'a>(
-    bodies: impl Iterator<Item = &'a FunctionBody<'a>>,
-    in_tables: impl Iterator<Item = u32>,
-) -> Result<HashMap<u32, usize>, wasmparser::Error> {
-    let (mut calls, mut through_tables) = (HashMap::<u32, u32>::new(), false);
-    for body in bodies {
-        let mut open = vec![false];
-        let mut reader = body.get_operators_reader()?;
-        while !reader.eof() {
-            let inside = open.last() == Some(&true);
-            match reader.read()? {
-                Operator::Loop { .. } => open.push(true),
-                Operator::Block { .. } | Operator::If { .. } | Operator::TryTable { .. } => open.push(inside),
-                Operator::End => drop(open.pop()),
-                Operator::Call { function_index } if inside => *calls.entry(function_index).or_default() += 1,
-                Operator::CallIndirect { .. } | Operator::CallRef { .. } => through_tables |= inside,
-                _ => {}
-            }
-        }
-    }
-    let mut popular: HashMap<u32, usize> = in_tables.filter(|_| through_tables).map(|function| (function, TINY)).collect();
-    popular.extend(calls.into_iter().filter(|call| call.1 >= POPULAR).map(|call| (call.0, LITTLE)));
-    Ok(popular)
-}
-
-/// Whether each instruction is in a loop, where a program is likely to spend its time.
-pub(crate) fn looping(ops: &[Op<'_>]) -> Vec<bool> {
-    let mut end = 0;
-    let looping = |(i, op): (usize, &Op<'_>)| {
-        if op.nesting == Nesting::Loop {
-            end = end.max(op.partner);
-        }
-        i < end
-    };
-    ops.iter().enumerate().map(looping).collect()
 }
 
 /// The instructions of a function.
