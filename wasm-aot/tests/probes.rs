@@ -226,8 +226,13 @@ fn counters_and_histograms_are_exact() {
     probes.measure(after).expect("inserted");
     call(&mut store, instance, &[Val::I32(100)]).expect("no trap");
     assert_eq!((probes.counted(add), probes.counted(compare)), (100, 0));
-    // 1 to 100: one of one bit, two of two, … and what is left of seven.
-    assert_eq!(probes.histogram(after)[..8], [0, 1, 2, 4, 8, 16, 32, 37]);
+    // What came by while others stood there is not counted.
+    probes.insert(compare, probe("nothing", |_| Ok(()))).expect("inserted");
+    call(&mut store, instance, &[Val::I32(7)]).expect("no trap");
+    probes.count(compare).expect("inserted");
+    assert_eq!(probes.counted(compare), 0);
+    // 1 to 100, and 1 to 7: one of one bit, two of two, … and what is left of seven.
+    assert_eq!(probes.histogram(after)[..8], [0, 2, 4, 8, 8, 16, 32, 37]);
 }
 
 const WAYS_OUT: &str = r#"(module (tag $e) (table funcref (elem $target))
@@ -263,6 +268,30 @@ fn every_way_out_of_a_function_is_seen() {
         let outcome = call(&mut store, instance, &[Val::I32(way)]);
         assert_eq!(outcome.is_err(), way == 4);
         assert_eq!(diary.take(), ["in".to_owned(), said], "{way}");
+    }
+}
+
+#[test]
+fn every_activation_is_told_of_that_a_trap_or_the_programs_exit_takes_away_however_many_there_are() {
+    let text = r#"(module (import "host" "exit" (func $exit))
+        (func $down (export "f") (param i32 i32)
+            (if (local.get 0) (then (call $down (i32.sub (local.get 0) (i32.const 1)) (local.get 1))))
+            (if (local.get 1) (then (call $exit)) (else (unreachable)))))"#;
+    let engine = Engine::default();
+    let module = Module::new(&engine, text).expect("a module");
+    let (probes, mut store, mut linker) = (Probes::new(&module), Store::new(&engine, ()), Linker::new(&engine));
+    linker.func_wrap("host", "exit", || Err::<(), _>(Error::Exit(3))).expect("the only one");
+    let instance = linker.instantiate(&mut store, &module).expect("an instance");
+    let diary = Diary::default();
+    let [_, _, trap] = Place::exits(1);
+    for (place, name) in [(Place::entry(1), "in"), (trap, "out")] {
+        probes.insert(place, diary.probe(name)).expect("inserted");
+    }
+    for exits in [0, 1] {
+        call(&mut store, instance, &[Val::I32(999), Val::I32(exits)]).expect_err("a trap, or an exit");
+        let said = diary.take();
+        assert_eq!(said.iter().filter(|line| *line == "in").count(), 1_000);
+        assert_eq!(said[1_000..], vec!["out".to_owned(); 1_000], "exits: {exits}");
     }
 }
 

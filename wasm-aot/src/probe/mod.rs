@@ -64,7 +64,7 @@ pub enum When {
     Exit,
     /// An exception is about to leave the function.
     Unwind,
-    /// A trap, here or in what was called, has taken the activation away. There are no values any more.
+    /// A trap, or a failure of the host's such as the program's exit, here or in what was called, has taken the activation away. There are no values any more.
     Trap,
 }
 

@@ -1,6 +1,6 @@
 //! The machine code at a place: what costs something only while somebody stands there.
 
-use super::inspected::{CALLS, Cell, MEASURES};
+use super::inspected::{CALLS, COUNTS, Cell, MEASURES};
 use crate::compile::{Call, Emitter, Inline};
 use crate::error::CompileError;
 use crate::trap::Trap;
@@ -43,8 +43,8 @@ impl Inline for Stand {
         let ours = (0..operands.len()).take_while(|place| at.set_operand(*place as u32, operands[*place])).count();
         self.cell().writable.store(ours, Relaxed);
         let kept: Vec<BlockArg> = operands[..ours].iter().map(|value| BlockArg::Value(*value)).collect();
-        let [served, measured, asked, called, next] = [(); 5].map(|()| at.builder().create_block());
-        for block in [served, measured, asked, called] {
+        let [served, counted, passed, measured, asked, called, next] = [(); 7].map(|()| at.builder().create_block());
+        for block in [served, counted, passed, measured, asked, called] {
             at.builder().set_cold_block(block);
         }
         for value in &operands[..ours] {
@@ -56,8 +56,15 @@ impl Inline for Stand {
         at.builder().ins().brif(flag, served, &[], next, &kept);
         at.builder().seal_block(served);
         at.builder().switch_to_block(served);
+        let counts = at.builder().ins().band_imm_u(flag, i64::from(COUNTS));
+        at.builder().ins().brif(counts, counted, &[], passed, &[]);
+        at.builder().seal_block(counted);
+        at.builder().switch_to_block(counted);
         let count = at.builder().ins().iconst(types::I64, address(&self.cell().count));
         add(at, count);
+        at.builder().ins().jump(passed, &[]);
+        at.builder().seal_block(passed);
+        at.builder().switch_to_block(passed);
         let measures = at.builder().ins().band_imm_u(flag, i64::from(MEASURES));
         at.builder().ins().brif(measures, measured, &[], asked, &[]);
         at.builder().seal_block(measured);

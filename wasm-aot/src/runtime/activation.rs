@@ -35,6 +35,8 @@ pub(crate) struct Activation {
     pub(crate) outer_exit: (usize, usize),
     /// What happened, if it was a trap.
     pub(crate) fault: Option<Fault>,
+    /// The frames that were taken away, if somebody has to be told.
+    taken_away: Vec<usize>,
     /// What happened, if the host failed.
     failure: Option<Failure>,
 }
@@ -138,7 +140,7 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
         cell.stack_limit.store(super::stack::limit(store.limits().stack), Relaxed);
     }
     let outer_exit = (cell.exit_frame.load(Relaxed), cell.exit_pc.load(Relaxed));
-    let mut activation = Activation { stack: 0, store, outer, outer_exit, fault: None, failure: None };
+    let mut activation = Activation { stack: 0, store, outer, outer_exit, fault: None, taken_away: Vec::new(), failure: None };
     let activation = &raw mut activation;
     store.interruption().enter();
     if store.interruption().is_requested() && store.interruption().take() {
@@ -153,16 +155,16 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
     leave(store, outermost);
     cell.exit_frame.store(outer_exit.0, Relaxed);
     cell.exit_pc.store(outer_exit.1, Relaxed);
-    if status != RETURNED {
-        super::hooks::restore(&kept);
-    }
     // SAFETY: (1) `activation` is a local of this function.
     let activation = unsafe { &mut *activation };
+    if status != RETURNED {
+        super::hooks::restore(&kept);
+        store.tell_trapped(&activation.taken_away);
+    }
     match status {
         RETURNED => Ok(()),
         TRAPPED => {
             let fault = activation.fault.take().expect("a trap says why");
-            store.tell_trapped(&fault.frames);
             Err(Failure::Error(super::backtrace::report(store, &fault)))
         }
         _ => Err(activation.failure.take().expect("a failure says why")),
@@ -198,6 +200,8 @@ impl Activation {
         unsafe { super::backtrace::walk(&*self.store, frame, |pc| frames.len() < DEPTH && (frames.push(pc), true).1) };
         // SAFETY: (1) as above.
         unsafe { (*self.store).depart_all((trap != Trap::Unreachable).then_some(pc), frame) };
+        // SAFETY: (1) as above.
+        self.taken_away = unsafe { (*self.store).taken_away(pc, frame) };
         self.fault = Some(Fault { trap, frames });
     }
 }
@@ -223,6 +227,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
             let (frame, pc) = store.exit();
             if pc != 0 {
                 store.depart_all(Some(pc - 1), frame);
+                (*activation).taken_away = store.taken_away(pc - 1, frame);
             }
         }
         (*activation).failure = Some(failure);

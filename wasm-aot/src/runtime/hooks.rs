@@ -45,7 +45,22 @@ pub(super) fn probe_failure() -> Option<String> {
 }
 
 impl StoreCore {
-    /// A trap has taken frames away, the innermost first: receivers are told of those that were in code with their hooks.
+    /// The frames that a trap or a failure of the host's takes away, the innermost first, as addresses inside of the instructions that they are at; none if
+    /// nobody has to be told. Usable in a signal handler that has interrupted machine code.
+    ///
+    /// # Safety
+    /// `frame` is the frame pointer of machine code of this store, which is at `pc`.
+    pub(super) unsafe fn taken_away(&self, pc: usize, frame: usize) -> Vec<usize> {
+        if !super::part::any_tells() {
+            return Vec::new();
+        }
+        let mut frames = vec![pc];
+        // SAFETY: (1) the caller, see # Safety.
+        unsafe { super::backtrace::walk(self, frame, |pc| (frames.push(pc - 1), true).1) };
+        frames
+    }
+
+    /// Frames were [taken away](Self::taken_away): receivers are told of those that were in code with their hooks.
     pub(super) fn tell_trapped(&self, frames: &[usize]) {
         for pc in frames {
             let Some((module, code, offset)) = self.module_at(*pc) else { continue };

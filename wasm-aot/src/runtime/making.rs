@@ -239,7 +239,7 @@ impl ModuleInner {
         let compile::Piece { text, parts, elsewhere } = recompilation.piece(&wanted)?;
         let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
-        let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts);
+        let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts || self.options.counts);
         self.take_in_bares(&piece.code)?;
         let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else { return Ok(()) };
         let sides = match goal {

@@ -19,6 +19,14 @@ pub(crate) struct Part {
 /// Whether any plan that was attached restores words.
 static RESTORES: AtomicBool = AtomicBool::new(false);
 
+/// Whether any plan that was attached has receivers.
+static TELLS: AtomicBool = AtomicBool::new(false);
+
+/// Whether somebody may have to be told of frames that are taken away. Usable in a signal handler.
+pub(super) fn any_tells() -> bool {
+    TELLS.load(Relaxed)
+}
+
 /// Whether any plan that was attached wants departures noted.
 static DEPARTS: AtomicBool = AtomicBool::new(false);
 
@@ -37,6 +45,9 @@ impl Part {
     pub(super) fn new(plan: Plan, base: u32) -> Self {
         if !plan.restored().is_empty() {
             RESTORES.store(true, Relaxed);
+        }
+        if !plan.receivers().is_empty() {
+            TELLS.store(true, Relaxed);
         }
         if plan.departs() {
             DEPARTS.store(true, Relaxed);
