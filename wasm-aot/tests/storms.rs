@@ -246,6 +246,14 @@ fn a_probe_that_fails_ends_one_call_with_its_name_and_one_that_panics_is_gone() 
     });
     assert!(FAILED.load(Relaxed) > 0);
     assert_eq!(errors.into_inner(), FAILED.load(Relaxed));
+    // Whoever came last may not have been met.
+    strict.into_iter().for_each(|id| assert!(setting.probes.remove(id)));
+    let (mut store, instance) = setting.instance();
+    let panicked = [(); 2].map(|()| {
+        assert_eq!(call(&mut store, instance, 50).expect("nobody fails any more"), SUM);
+        PANICKED.load(Relaxed)
+    });
+    assert_eq!(panicked[0], panicked[1]);
     assert_eq!(setting.probes.panicked(), vec!["clumsy"; PANICKED.load(Relaxed) as usize]);
 }
 
@@ -256,17 +264,17 @@ fn counters_and_histograms_are_exact_and_flags_are_set_by_the_next_who_comes() {
     let add = Place::after(0, setting.before("i32.add", 0).offset);
     setting.probes.count(nop).expect("a place");
     setting.probes.measure(add).expect("a place");
-    let mut company = Company::default();
     let storm = |dice: &mut weather::Dice| {
-        let flag = setting.probes.flag(behind).expect("a place");
+        let flag = setting.probes.flag([nop, behind, add][dice.roll(3)]).expect("a place");
         let goes_on = setting.pass();
         assert!(setting.probes.is_flagged(flag) || !goes_on);
         assert!(setting.probes.remove(flag));
-        company.turn(&setting, dice);
     };
-    let rounds = setting.storm(storm, |store, instance| assert_eq!(call(store, instance, 50).expect("no failure"), SUM));
-    assert_eq!(setting.probes.counted(nop), 50 * rounds);
-    assert_eq!(setting.probes.histogram(add)[..8], [0, 1, 2, 4, 8, 16, 19, 0].map(|count| count * rounds));
+    let rounds =
+        setting.storm(storm, |store, instance| assert_eq!(call(store, instance, 5_000).expect("no failure"), 12_502_500));
+    assert_eq!(setting.probes.counted(nop), 5_000 * rounds);
+    let classes = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 905].map(|count| count * rounds);
+    assert_eq!(setting.probes.histogram(add)[..14], classes);
 }
 
 /// Every way out of a function, after some turns of a loop.
@@ -332,7 +340,10 @@ fn an_activation_keeps_its_identity_and_no_other_has_it() {
                 (then (i32.add (call $down (i32.sub (local.get 0) (i32.const 1))) (i32.const 1)))
                 (else (i32.const 0)))
             (nop)))"#;
-    thread_local!(static WAITING: RefCell<Vec<FrameId>> = const { RefCell::new(Vec::new()) });
+    thread_local! {
+        static WAITING: RefCell<Vec<FrameId>> = const { RefCell::new(Vec::new()) };
+        static LAST: Cell<Option<FrameId>> = const { Cell::new(None) };
+    }
     let setting = Setting::new(text);
     let known: Arc<Mutex<HashSet<FrameId>>> = Arc::default();
     let begins = probe("begins", move |frame| {
@@ -342,6 +353,7 @@ fn an_activation_keeps_its_identity_and_no_other_has_it() {
     });
     let ends = probe("ends", |frame| {
         let (id, began) = (frame.id(), WAITING.with_borrow_mut(Vec::pop));
+        LAST.set(Some(id));
         (began == Some(id) && id.is_alive()).then_some(()).ok_or_else(|| format!("{began:?} has become {id:?}"))
     });
     setting.probes.insert(setting.before("nop", 0), begins).expect("a place");
@@ -349,7 +361,10 @@ fn an_activation_keeps_its_identity_and_no_other_has_it() {
     let mut company = Company::default();
     setting.storm(
         |dice| company.turn(&setting, dice),
-        |store, instance| assert_eq!(call(store, instance, 10).expect("the same"), 10),
+        |store, instance| {
+            assert_eq!(call(store, instance, 10).expect("the same"), 10);
+            assert!(LAST.take().is_none_or(|id| !id.is_alive()), "it has returned");
+        },
     );
 }
 
