@@ -136,6 +136,11 @@ impl Diagnostics {
         self.list.is_empty()
     }
 
+    /// Whether so much was said that it is not worth the time to look for what else a name may have meant.
+    pub(crate) fn is_long(&self) -> bool {
+        self.list.len() >= 1000
+    }
+
     /// How often something was said.
     pub(crate) fn len(&self) -> usize {
         self.list.len()

@@ -100,7 +100,7 @@ pub fn nearest<'a>(pattern: &str, names: impl Iterator<Item = &'a str>) -> Vec<&
 }
 
 fn unmatched(said: &mut Diagnostics, level: &str, part: &Part, names: &[&str]) {
-    let near = nearest(&part.pattern, names.iter().copied());
+    let near = if said.is_long() { Vec::new() } else { nearest(&part.pattern, names.iter().copied()) };
     let message = format!("no {level} matches `{}`", part.pattern);
     let within = names.iter().filter(|n| !part.pattern.is_empty() && n.contains(&*part.pattern)).count();
     let help = match &near[..] {

@@ -9,8 +9,9 @@ use crate::hir::Var;
 use crate::rule::Match;
 use crate::source::Span;
 use crate::types::Ty;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use std::sync::LazyLock;
 
 /// What is being checked.
 #[derive(Debug)]
@@ -131,7 +132,10 @@ pub(super) fn is_new(name: &str) -> bool {
 
 /// Whether a name means something at some event.
 pub(super) fn is_of_events(name: &str) -> bool {
-    Event::all().any(|e| e.variable(name).is_some())
+    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| Event::all().flat_map(|e| e.variables()).map(|v| v.0).collect());
+    // Families are known by their first member.
+    let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    NAMES.contains(name) || (family.len() < name.len() && NAMES.contains(&format!("{family}0")))
 }
 
 impl Checker<'_> {
@@ -219,11 +223,10 @@ impl Checker<'_> {
             names.extend(event.variables().into_iter().map(|v| v.0));
         }
         // Short names are near to everything.
-        let near: Vec<&str> = crate::rule::nearest(name, names.iter().map(String::as_str))
-            .into_iter()
-            .filter(|n| strsim::levenshtein(name, n) * 3 <= name.len().max(n.len()))
-            .collect();
-        let help = match near.first() {
+        let near = (!self.said.is_long())
+            .then(|| crate::rule::nearest(name, names.iter().map(String::as_str)))
+            .and_then(|near| near.into_iter().find(|n| strsim::levenshtein(name, n) * 3 <= name.len().max(n.len())));
+        let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("declare it with `var {name}: type;`, or write it in quotes if it is a text"),
         };
