@@ -132,7 +132,7 @@ pub(super) fn is_new(name: &str) -> bool {
 
 /// Whether a name means something at some event.
 pub(super) fn is_of_events(name: &str) -> bool {
-    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| Event::all().flat_map(|e| e.variables()).map(|v| v.0).collect());
+    static NAMES: LazyLock<HashSet<String>> = LazyLock::new(|| Event::all().flat_map(Event::variables).map(|v| v.0).collect());
     // Families are known by their first member.
     let family = name.trim_end_matches(|c: char| c.is_ascii_digit());
     NAMES.contains(name) || (family.len() < name.len() && NAMES.contains(&format!("{family}0")))
