@@ -235,6 +235,29 @@ fn a_monitor_is_switched_while_the_program_runs() {
 }
 
 #[test]
+fn a_burst_of_so_many_calls_is_over_when_they_were_made() {
+    let place = Place::new("modules-burst");
+    let turns = format!("{},toggle", place.file("turns.wat", TURNS));
+    let running = Running::start(&place, &[&turns], &place.file("program.wat", CALLING));
+    running.good(&["burst", "1000"]);
+    running.await_status("observing off\n");
+    let seen = running.number(&["report"]);
+    assert!(seen >= 1000);
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(running.number(&["report"]), seen, "it rests");
+    // On for so many, and off for a while, again and again.
+    running.good(&["burst", "1000", "1ms"]);
+    running.await_status("observing on, in bursts\n");
+    std::thread::sleep(Duration::from_millis(30));
+    running.good(&["burst", "none"]);
+    assert!(running.number(&["report"]) > seen);
+    drop(running);
+    let limited = format!("{},calls=1000000", place.file("turns.wat", TURNS));
+    let running = Running::start(&place, &[&limited], &place.file("program.wat", CALLING));
+    assert!(errors(&running.ask(&["burst", "1000"])).contains("turns: its calls are not counted: say how long"));
+}
+
+#[test]
 fn a_monitor_reports_while_the_program_runs_wherever_it_is() {
     let place = Place::new("modules-report");
     let turns = place.file("turns.wat", TURNS);
@@ -343,6 +366,20 @@ fn what_happens_in_the_engine_is_told() {
             assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(code), printed), "{}", errors(&done));
         }
     }
+    // Versions that are made while the program runs, of what somebody who comes later looks at.
+    let later = r#"(module (import "wasm-aot:ext" "v1" (func)) (import "wizeng" "puti" (func $print (param i32)))
+        (global $n (mut i32) (i32.const 0))
+        (func (export "engine:function_compiled (bytes)") (param i64)
+            (global.set $n (i32.add (global.get $n) (i64.ne (local.get 0) (i64.const 0)))))
+        (func (export "wasm:exit") (call $print (global.get $n))))"#;
+    let later = place.file("later.wat", later);
+    let running = Running::start(&place, &[&later], &place.file("program.wat", CALLING));
+    // To be asked, the program is stopped, which may take code of its own.
+    let asked = running.number(&["report", "later"]).max(running.number(&["report", "later"]));
+    assert!(asked >= 2, "{asked}");
+    running.good(&["attach", &place.file("adding.wat", r#"(module (func (export "wasm:opcode:i32.add (arg0)") (param i32)))"#)]);
+    assert!(running.number(&["report", "later"]) > asked);
+    drop(running);
     let wrong = place.file("wrong.wat", r#"(module (import "wasm-aot:ext" "v1" (func)) (func (export "engine:memory_grow")))"#);
     let done = run(&place, &[], &[&wrong], &place.file("program.wat", NOTHING));
     assert!(errors(&done).contains("did you mean memory_grown?"), "{}", errors(&done));

@@ -25,6 +25,7 @@ pub mod events;
 pub mod fold;
 pub mod hir;
 pub mod library;
+pub mod merging;
 pub mod monitor;
 pub mod range;
 pub mod rewrite;

@@ -140,7 +140,10 @@ impl Control {
     fn status(&self) -> String {
         let state = self.state.lock();
         let mut text = format!("program   {}\nrunning   {:.1?}\n", self.asked.program.display(), self.begun.elapsed());
-        let on = match (self.live.is_on() || self.asked.watch.names().next().is_some(), state.burst) {
+        let switched = self.asked.observed.switched();
+        let is_on = |name: &String| switched.iter().all(|(other, on, _)| other != name || *on > 0);
+        let is_watched = self.asked.watch.names().next().is_some() || self.asked.observed.names().iter().any(is_on);
+        let on = match (self.live.is_on() || is_watched, state.burst) {
             (true, Some(_)) => "on, in bursts",
             (false, Some(_)) => "off, in bursts",
             (true, None) => "on",
@@ -153,7 +156,6 @@ impl Control {
         for (name, since) in self.live.attached() {
             let _ = writeln!(text, "attached  {name} for {:.1?}", since.elapsed());
         }
-        let switched = self.asked.observed.switched();
         for name in self.asked.observed.names() {
             let _ = match switched.iter().find(|(other, ..)| *other == name) {
                 Some((_, on, all)) => writeln!(text, "module    {name}: {on} of {all} probes are called"),
@@ -286,8 +288,12 @@ impl Control {
         if self.has_nothing() {
             return Err("nothing is attached".into());
         }
-        if matches!(burst.on, Until::Events(_)) && self.live.attached().is_empty() {
-            return Err("events are those of built-in monitors, and none is attached: say how long, as burst 10ms 990ms".into());
+        if matches!(burst.on, Until::Events(_)) {
+            let counted = self.asked.observed.count_events().map_err(|error| error.to_string())?;
+            if !counted && self.live.attached().is_empty() {
+                let names = self.asked.observed.switched().into_iter().map(|(name, ..)| name).collect::<Vec<_>>().join(", ");
+                return Err(format!("{names}: its calls are not counted: say how long, as burst 10ms 990ms"));
+            }
         }
         (state.burst, state.off, state.bursts) = (Some(burst), false, state.bursts + 1);
         let (control, number) = (Arc::clone(self), state.bursts);
@@ -298,7 +304,7 @@ impl Control {
 
     /// One turn of observing; tells whether the burst still goes on.
     fn observe(&self, number: u64, burst: Burst) -> bool {
-        let before = if let Until::Events(_) = burst.on { self.live.events() } else { 0 };
+        let before = if let Until::Events(_) = burst.on { self.events() } else { 0 };
         if !self.turn(number, true) {
             return false;
         }
@@ -306,7 +312,7 @@ impl Control {
             Until::Time(time) => std::thread::sleep(time),
             Until::Events(events) => {
                 let mut goes_on = true;
-                while goes_on && self.live.events().saturating_sub(before) < events {
+                while goes_on && self.events().saturating_sub(before) < events {
                     std::thread::sleep(LOOK);
                     goes_on = self.state.lock().bursts == number;
                 }
@@ -314,6 +320,11 @@ impl Control {
             }
         }
         true
+    }
+
+    /// How many events all that is attached has seen so far.
+    fn events(&self) -> u64 {
+        self.live.events() + self.asked.observed.events()
     }
 
     /// One turn of resting, or the rest for good; tells whether the burst still goes on.

@@ -218,6 +218,7 @@ impl Compiled {
         let observer = Observer::new(&mut store, &linker, &name, &self.module, &switches);
         store.set_deadline(None);
         let mut observer = observer.map_err(refused)?;
+        observer.on_failure(|what| super::complain(what));
         observer.set_toggled(self.chosen.toggled);
         self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());

@@ -347,6 +347,12 @@ impl<'a> Emitter<'_, 'a> {
         self.builder().ins().load(types::I64, flags, vmctx, at)
     }
 
+    /// Reads a word that never changes while machine code of the instance runs.
+    pub(crate) fn load_fixed_word(&mut self, word: Word) -> Value {
+        let (flags, at, vmctx) = (self.flags().with_readonly().with_can_move(), self.word(word), self.vmctx());
+        self.builder().ins().load(types::I64, flags, vmctx, at)
+    }
+
     /// Writes a word.
     pub(crate) fn store_word(&mut self, word: Word, value: Value) {
         let (flags, at, vmctx) = (self.flags(), self.word(word), self.vmctx());

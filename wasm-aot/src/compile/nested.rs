@@ -11,12 +11,13 @@ use super::control::Kind;
 use super::counting::Counting;
 use super::function::{Regions, Translator, machine_type};
 use super::hook::{Emitter, Hooking};
+use super::plan::Word;
 use crate::error::CompileError;
 use crate::module::ModuleInfo;
 use crate::offsets::ASIDE;
 use crate::runtime::ModuleInner;
 use crate::types::{FuncType, ValType};
-use crate::vm::{Builtin, Layout};
+use crate::vm::{Builtin, Layout, at};
 use cranelift_codegen::ir::{
     AliasRegionData, FuncRef, InstBuilder, InstructionData, Opcode, SigRef, SourceLoc, Type, Value, ValueDef, types,
 };
@@ -47,8 +48,8 @@ pub(crate) enum Calls {
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) module: Arc<ModuleInner>,
-    /// Where its vmctx is.
-    pub(crate) vmctx: usize,
+    /// Where its vmctx is. Nothing if each thread has an instance of its own: then whoever calls it says so.
+    pub(crate) vmctx: Option<usize>,
     /// Where its memories are, as far as they never move.
     pub(crate) bases: Vec<Option<usize>>,
     /// What its imported functions are.
@@ -108,15 +109,20 @@ pub(super) struct Guests<'a> {
 }
 
 impl<'a> Emitter<'_, 'a> {
-    /// Calls a function of another instance, or writes it out here, on account of the instruction at `place`.
+    /// Calls a function of another instance, or writes it out here, on account of the instruction at `place`. A word of the program's instance says where the
+    /// other one is, if that is not the same in all threads.
     pub(crate) fn call_guest(
         &mut self,
-        guest: &'a Guest,
+        (guest, home): (&'a Guest, Option<Word>),
         function: u32,
         args: &[Value],
         place: u32,
     ) -> Result<Vec<Value>, CompileError> {
-        self.translator.call_guest(guest, function, args, place)
+        let vmctx = match home {
+            Some(word) => self.load_fixed_word(word),
+            None => self.translator.home_of(guest),
+        };
+        self.translator.call_guest((guest, vmctx), function, args, place)
     }
 
     /// The size of a memory in bytes.
@@ -165,10 +171,16 @@ impl<'a> Translator<'a> {
         Some(self.builder.ins().iconst(types::I64, base as i64))
     }
 
-    /// Calls a function of a guest's, or writes it out; `place` is the instruction of the program at which that happens.
-    pub(super) fn call_guest(
+    /// The vmctx of a guest that is always at the same place.
+    fn home_of(&mut self, guest: &Guest) -> Value {
+        let vmctx = guest.vmctx.expect("a guest that moves is called by those who know where it is");
+        self.builder.ins().iconst(types::I64, vmctx as i64)
+    }
+
+    /// Calls a function of a guest's with that vmctx, or writes it out; `place` is the instruction of the program at which that happens.
+    fn call_guest(
         &mut self,
-        guest: &'a Guest,
+        (guest, vmctx): (&'a Guest, Value),
         function: u32,
         args: &[Value],
         place: u32,
@@ -181,20 +193,19 @@ impl<'a> Translator<'a> {
         match (size, guest.is_framed(function) || is_wanted) {
             (Some(size), true) if depth < 4 * DEPTH => {
                 self.guests.written += size;
-                self.write_out(guest, function, args, depth, place)
+                self.write_out((guest, vmctx), function, args, depth, place)
             }
             (Some(_), true) => Err(self.unsupported("functions of a monitor that use an activation's slots and call themselves")),
-            _ => Ok(self.call_out(guest, function, args, place)),
+            _ => Ok(self.call_out((guest, vmctx), function, args, place)),
         }
     }
 
     /// Calls a function of a guest's.
-    fn call_out(&mut self, guest: &'a Guest, function: u32, args: &[Value], place: u32) -> Vec<Value> {
+    fn call_out(&mut self, (guest, vmctx): (&'a Guest, Value), function: u32, args: &[Value], place: u32) -> Vec<Value> {
         let before = self.builder.srcloc();
         self.builder.set_srcloc(SourceLoc::new(place | ASIDE));
         let signature = self.builder.import_signature(super::function::signature(guest.info().function_type(function)));
         let code = self.builder.ins().iconst(types::I64, guest.module.function_code(function) as i64);
-        let vmctx = self.builder.ins().iconst(types::I64, guest.vmctx as i64);
         let all: Vec<Value> = [vmctx].into_iter().chain(args.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, code, &all);
         let results = self.builder.inst_results(call).to_vec();
@@ -205,7 +216,7 @@ impl<'a> Translator<'a> {
     /// Writes a function's body out.
     fn write_out(
         &mut self,
-        guest: &'a Guest,
+        (guest, vmctx): (&'a Guest, Value),
         function: u32,
         args: &[Value],
         depth: u32,
@@ -217,7 +228,6 @@ impl<'a> Translator<'a> {
         let body = info.bodies[(function - info.imported.functions) as usize].clone();
         let reader = wasmparser::BinaryReader::new(&bytes[body.start as usize..body.end as usize], u64::from(body.start));
         let body = wasmparser::FunctionBody::new(reader);
-        let vmctx = self.builder.ins().iconst(types::I64, guest.vmctx as i64);
         let ty = info.function_type(function);
         let behind = self.block(ty.results());
         let regions = self.guest_regions();
@@ -316,9 +326,13 @@ impl<'a> Translator<'a> {
     pub(super) fn call_nested(&mut self, index: u32) -> Result<bool, CompileError> {
         let Some(Inlining { guest, place, .. }) = self.guests.inlining else { return Ok(false) };
         let ty = guest.info().function_type(index);
-        let (callee, function) = match guest.imports.get(index as usize) {
-            None => (guest, index),
-            Some(Import::Guest(callee, function)) => (&**callee, *function),
+        let (callee, vmctx, function) = match guest.imports.get(index as usize) {
+            None => (guest, self.vmctx, index),
+            Some(Import::Guest(callee, function)) if callee.vmctx.is_some() => (&**callee, self.home_of(callee), *function),
+            Some(Import::Guest(callee, function)) => {
+                let vmctx = self.fixed_word(guest.module.layout.function(index) + at::FUNC_VMCTX);
+                (&**callee, vmctx, *function)
+            }
             Some(Import::ReadSlot) => {
                 let variable = self.slot(guest.number, ty.results()[0])?;
                 let value = self.builder.use_var(variable);
@@ -334,7 +348,7 @@ impl<'a> Translator<'a> {
             Some(Import::Other) => return Ok(false),
         };
         let args = self.pop_many(ty.params().len());
-        let results = self.call_guest(callee, function, &args, place)?;
+        let results = self.call_guest((callee, vmctx), function, &args, place)?;
         self.stack.extend(results);
         Ok(true)
     }

@@ -44,7 +44,7 @@ pub(crate) enum Argument {
 }
 
 /// A call of a monitor's function at a site.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Binding {
     /// Which of the monitor's rules.
     pub(crate) rule: u16,

@@ -6,7 +6,7 @@
 //! A call that does not end is interrupted by somebody who looks now and then which one is being made. Both agree, under a lock, on whether it is still being made:
 //! the program is never interrupted for a monitor that has just returned.
 
-use super::guest::Observer;
+use super::guest::{Listener, Observer};
 use super::switches::Switches;
 use crate::compile::{self, Capture, Firing, Receiver};
 use crate::error::{Error, Printable};
@@ -28,6 +28,7 @@ pub(crate) struct Contained {
     /// By rules: the export, its function, and what that takes.
     exports: Vec<(String, Func, Vec<ValType>)>,
     switches: Switches,
+    listener: Listener,
     interruption: Arc<Interruption>,
     patience: Duration,
     call: Mutex<Call>,
@@ -52,6 +53,7 @@ impl Contained {
             name: observer.name.clone(),
             exports: each.collect::<Option<_>>()?,
             switches: observer.switches.clone(),
+            listener: observer.listener.clone(),
             interruption: Arc::clone(interruption),
             patience,
             call: Mutex::default(),
@@ -119,8 +121,7 @@ impl Receiver for Contained {
             None => error.to_string(),
         };
         let (name, export) = (Printable(&self.name), Printable(export));
-        eprintln!(
-            "wasm-aot: monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on"
-        );
+        let what = format!("monitor {name}: {export}, at offset {offset:#x}: {why}; it is switched off, and the program goes on");
+        self.listener.tell(&what);
     }
 }

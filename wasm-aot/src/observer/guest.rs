@@ -7,6 +7,7 @@ use super::rule::{Helper, Rule, rules};
 use super::switches::Switches;
 use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val, ValType};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long one question may take.
@@ -39,8 +40,32 @@ pub struct Observer {
     /// How long a call may take, if its failures are to switch it off and nothing else.
     pub(super) contained: Option<Duration>,
     pub(super) switches: Switches,
+    /// Whether each thread has an instance of it.
+    pub(super) has_threads: bool,
+    /// Who is told what goes wrong in it while the program goes on.
+    pub(super) listener: Listener,
     /// Since when a question may take time.
     asked: Option<Instant>,
+}
+
+/// Who is told what goes wrong, if anybody is.
+#[derive(Clone, Default)]
+pub(super) struct Listener(pub(super) Option<Arc<Tell>>);
+
+type Tell = dyn Fn(&str) + Send + Sync;
+
+impl Listener {
+    pub(super) fn tell(&self, what: &str) {
+        if let Some(listener) = &self.0 {
+            listener(what);
+        }
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "somebody" } else { "nobody" })
+    }
 }
 
 /// A value that is known when a site is matched.
@@ -143,6 +168,8 @@ impl Observer {
             starts_on: true,
             contained: None,
             switches: switches.clone(),
+            has_threads: false,
+            listener: Listener::default(),
             asked: None,
         })
     }

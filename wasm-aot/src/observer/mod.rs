@@ -13,6 +13,7 @@ mod guest;
 mod host;
 mod insertion;
 mod matching;
+mod merging;
 mod name;
 mod observation;
 mod reflection;
@@ -23,6 +24,8 @@ mod site;
 mod standing;
 mod switches;
 mod tally;
+mod telling;
+mod threads;
 mod tidying;
 
 pub use guest::Observer;
@@ -101,6 +104,24 @@ pub enum ObserverError {
         function: u32,
         /// The instruction.
         pc: u32,
+    },
+    /// It cannot look at several threads.
+    #[error("monitor {}: several threads: {why}", Printable(.monitor))]
+    Threads {
+        /// Its name.
+        monitor: String,
+        /// Why not.
+        why: String,
+    },
+    /// Its instance for another thread finds out something else about the program.
+    #[error("monitor {}: {}: at {place} the instances of several threads find different things", Printable(.monitor), Printable(.export))]
+    Differs {
+        /// Its name.
+        monitor: String,
+        /// For which of its exports.
+        export: String,
+        /// Where in the program.
+        place: Box<Place>,
     },
     /// Its failures cannot be kept from the program.
     #[error("monitor {}: it keeps variables of activations, so that its failures cannot be its own: leave on-trap=off out", Printable(.0))]

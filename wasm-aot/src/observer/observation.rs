@@ -2,19 +2,21 @@
 
 use super::binding::{Binding, Bindings, Moment};
 use super::contained::Contained;
-use super::event::EngineEvent;
+use super::guest::Listener;
 use super::insertion::Inserted;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
 use super::standing::{self, At, Probe, Standing};
 use super::tally::{self, Addition};
+use super::telling::loaded;
+use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
-use crate::compile::{self, Action, Calls, Draft, Guest, Plan};
+use crate::compile::{self, Action, Calls, Draft, Guest, Plan, Word};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
-use crate::runtime::{Growth, Guests};
+use crate::runtime::{Guests, StoreCore, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -34,9 +36,11 @@ pub enum ProbeCalls {
 /// A program, and the monitors that look at it. It may be asked from any thread; what needs the program's store is given it.
 #[derive(Debug)]
 pub struct Observation {
-    module: Module,
+    pub(super) module: Module,
     calls: ProbeCalls,
-    monitors: Mutex<Vec<Monitor>>,
+    pub(super) monitors: Mutex<Vec<Monitor>>,
+    /// The stores of threads that have begun to execute the program.
+    pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
     places: Mutex<HashMap<u32, Vec<(u16, u16)>>>,
     /// What is added up before monitors say what they have seen.
@@ -45,13 +49,28 @@ pub struct Observation {
 
 /// A monitor at work.
 #[derive(Debug)]
-struct Monitor {
-    observer: Observer,
+pub(super) struct Monitor {
+    /// Its instance in the store in which it was compared with the program.
+    pub(super) observer: Observer,
+    /// Those of other threads, and what has to be the same in all.
+    pub(super) others: HashMap<StoreId, Observer>,
+    pub(super) homes: Option<Arc<Homes>>,
+    /// Whether the program's code calls it.
+    pub(super) is_called: bool,
+    /// How much it was told of code that was compiled later.
+    pub(super) told: usize,
     matches: usize,
     /// What it has in the code, if that can be switched.
     standing: Option<Arc<Standing>>,
     /// Whether somebody has detached it.
-    is_gone: bool,
+    pub(super) is_gone: bool,
+}
+
+impl Monitor {
+    /// Its instance in a store.
+    pub(super) fn of(&self, store: StoreId) -> Option<&Observer> {
+        if self.observer.is_in(store) { Some(&self.observer) } else { self.others.get(&store) }
+    }
 }
 
 /// A monitor that was compared with a program, ready to be attached to it.
@@ -94,8 +113,6 @@ impl Observation {
         };
         let (mut places, mut tallies) = (HashMap::new(), Vec::new());
         let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
-        // Whether each is called by the program's code.
-        let mut calling = Vec::new();
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
             let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
@@ -104,30 +121,47 @@ impl Observation {
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
-            calling.push(is_switched || matches > 0);
+            let mut is_called = is_switched || matches > 0;
+            let mut homes = None;
+            if is_called && observer.has_threads {
+                let found = Homes::new(draft.words(1), &guest, &list);
+                found.settle(store.as_context_mut().core().id, observer.instance.base(store.as_context_mut().core()));
+                draft.tell(Arc::<Homes>::clone(&found));
+                homes = Some(found);
+            }
+            let home = homes.as_ref().map(|homes| homes.word);
             if is_switched {
-                let place = match observer.is_toggled() && has_sites || code.is_some() {
+                let place = match (observer.is_toggled() && has_sites || code.is_some()) && homes.is_none() {
                     true => At::Apart,
                     false => At::Once,
                 };
-                let mut probes = made(&guest, list, &observer, contained.as_ref());
+                let mut probes = made((&guest, home), list, &observer, contained.as_ref());
                 if place == At::Once {
                     probes.iter_mut().for_each(|probe| probe.put(&mut draft));
                 }
                 switched.push((monitors.len(), probes, place));
             } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
                 tallies.extend(found);
-                calling.pop();
-                calling.push(false);
+                is_called = false;
             } else {
                 for (function, binding) in list {
                     let (offset, moment) = standing::standing(&binding);
                     let (guest, fingerprint) = (Arc::clone(&guest), standing::fingerprint());
-                    let sequence = Sequence { guest, binding, word: None, is_limited: false, contained: None, fingerprint };
+                    let sequence = Sequence {
+                        guest,
+                        home,
+                        binding,
+                        word: None,
+                        is_limited: false,
+                        counter: None,
+                        contained: None,
+                        fingerprint,
+                    };
                     draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
                 }
             }
-            monitors.push(Monitor { observer, matches, standing: None, is_gone: false });
+            let others = HashMap::new();
+            monitors.push(Monitor { observer, others, homes, is_called, told: 0, matches, standing: None, is_gone: false });
         }
         bound_memories(&mut store.as_context_mut());
         let engine = match tallies.is_empty() {
@@ -135,7 +169,7 @@ impl Observation {
             false => store.engine().counting().map_err(ObserverError::program)?,
         };
         let plan = draft.finish();
-        let bound = monitors.iter().zip(&calling).find(|(_, calls)| **calls).map(|(monitor, _)| monitor.observer.name.clone());
+        let bound = monitors.iter().find(|monitor| monitor.is_called).map(|monitor| monitor.observer.name.clone());
         let code = code.filter(|_| tallies.is_empty() && plan == Plan::default());
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
@@ -157,13 +191,14 @@ impl Observation {
             loaded(store.as_context_mut(), observer, &module)?;
         }
         let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
-        Ok(Self { module, calls, monitors, places: Mutex::new(places), tallies })
+        let threads = Mutex::new(vec![store.as_context_mut().core().id]);
+        Ok(Self { module, calls, monitors, threads, places: Mutex::new(places), tallies })
     }
 
     /// A program that nobody looks at so far.
     pub fn of(module: &Module) -> Self {
-        let (monitors, places, tallies) = Default::default();
-        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, places, tallies }
+        let (monitors, threads, places, tallies) = Default::default();
+        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, threads, places, tallies }
     }
 
     /// The program as it is to be instantiated.
@@ -189,6 +224,10 @@ impl Observation {
         observer: Observer,
         program: &Program,
     ) -> Result<Matched, ObserverError> {
+        if observer.has_threads {
+            let why = "instances for several threads are known before the program is compiled: attach one that has none";
+            return Err(ObserverError::Threads { monitor: observer.name, why: why.into() });
+        }
         let number = self.monitors.lock().len() as u16;
         let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
         bound_memories(&mut store);
@@ -207,9 +246,12 @@ impl Observation {
         let Matched { observer, guest, list, inserted, contained, .. } = matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
-        let probes = made(&guest, list, &observer, contained.as_ref());
+        let probes = made((&guest, None), list, &observer, contained.as_ref());
         let standing = begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?;
-        self.monitors.lock().push(Monitor { observer, matches, standing: Some(standing), is_gone: false });
+        let (others, homes, standing) = (HashMap::new(), None, Some(standing));
+        let told = self.module.later_compiled().len();
+        let monitor = Monitor { observer, others, homes, is_called: true, told, matches, standing, is_gone: false };
+        self.monitors.lock().push(monitor);
         Ok(matches)
     }
 
@@ -233,46 +275,21 @@ impl Observation {
         monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.standing.clone()).collect()
     }
 
-    /// Tells monitors that the thread that has the store begins to execute the program; gives what went wrong.
-    pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
-        self.tell(store.as_context_mut(), EngineEvent::ThreadStart, &[0])
-    }
-
-    /// Tells monitors that the program has ended, and how; gives what went wrong. [`report`](Self::report) comes after it.
-    pub fn end<T: 'static>(&self, store: &mut Store<T>, why: Option<&Error>) -> Vec<ObserverError> {
-        let mut wrong = Vec::new();
-        if let Some(Error::Trap(report)) = why {
-            let frame = report.backtrace.frames.first();
-            let function = frame.map_or(-1, |frame| i64::from(frame.function));
-            let start = |function: u32| {
-                let info = &self.module.inner.info;
-                function.checked_sub(info.imported.functions).and_then(|at| info.bodies.get(at as usize)).map(|body| body.start)
-            };
-            let pc = frame.and_then(|frame| frame.offset?.checked_sub(start(frame.function)?)).map_or(-1, i64::from);
-            let told = [i64::from(report.trap.number()), function, pc];
-            wrong.extend(self.tell(store.as_context_mut(), EngineEvent::Trap, &told));
-        }
-        wrong.extend(self.tell(store.as_context_mut(), EngineEvent::ThreadEnd, &[0]));
-        wrong
-    }
-
-    fn tell<T: 'static>(&self, mut store: StoreContextMut<'_, T>, event: EngineEvent, told: &[i64]) -> Vec<ObserverError> {
-        let monitors = self.monitors.lock();
-        let own = monitors.iter().filter(|monitor| !monitor.is_gone);
-        own.filter_map(|monitor| monitor.observer.react(&mut store, event, told).err()).collect()
-    }
-
-    /// Has every monitor say what it has seen; gives what went wrong.
+    /// Has every monitor say what it has seen of the thread that has the store; gives what went wrong. What is only added up is told where monitors were
+    /// compared with the program, for all threads.
     pub fn report<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         self.report_of(store.as_context_mut(), None)
     }
 
-    /// Has every monitor that looks on, or the one of that name, say what it has seen so far; gives what went wrong.
+    /// The same for every monitor that looks on, or the one of that name: what it has seen so far.
     pub fn report_of<T: 'static>(&self, mut store: StoreContextMut<'_, T>, name: Option<&str>) -> Vec<ObserverError> {
         self.settle(&mut store);
+        let mut wrong = self.tell_compiled(&mut store);
         let monitors = self.monitors.lock();
         let wanted = monitors.iter().filter(|monitor| !monitor.is_gone && name.is_none_or(|name| monitor.observer.name == name));
-        wanted.filter_map(|monitor| monitor.observer.report(&mut store).err()).collect()
+        let id = store.core().id;
+        wrong.extend(wanted.filter_map(|monitor| monitor.of(id)?.report(&mut store).err()));
+        wrong
     }
 
     /// Gives monitors' cells what belongs to them by now: what they only add to is not always added at once. [`report`](Self::report) does it.
@@ -282,12 +299,13 @@ impl Observation {
         let monitors = self.monitors.lock();
         let mut context = store.as_context_mut();
         let core = context.core();
+        let of = |tally: &Tally| monitors[tally.observer].observer.is_in(core.id);
         for function in counts.functions() {
             let from = tallies.partition_point(|tally| tally.function < function.index());
             let len = tallies[from..].partition_point(|tally| tally.function == function.index());
             let base =
                 self.module.inner.info.bodies[(function.index() - self.module.inner.info.imported.functions) as usize].start;
-            let mut due = tallies[from..from + len].iter_mut().peekable();
+            let mut due = tallies[from..from + len].iter_mut().filter(|tally| of(tally)).peekable();
             while let Some(entry) = due.next_if(|tally| tally.offset == 0) {
                 entry.apply(function.calls(), &monitors, core);
             }
@@ -373,6 +391,18 @@ impl Observation {
         attached.map(|()| !standings.is_empty()).map_err(ObserverError::program)
     }
 
+    /// Has calls of probes counted from now on, of all monitors whose code can be made anew for that; tells whether there are any.
+    pub fn count_events(&self) -> Result<bool, ObserverError> {
+        let standings = self.standings();
+        let counted = standings.iter().map(|standing| standing.count()).collect::<Result<Vec<bool>, _>>();
+        counted.map(|counted| counted.contains(&true)).map_err(ObserverError::program)
+    }
+
+    /// How many calls of probes were counted so far.
+    pub fn events(&self) -> u64 {
+        self.standings().iter().map(|standing| standing.events()).sum()
+    }
+
     /// The names of monitors that can be switched, with how many of their probes are on, and how many there are.
     pub fn switched(&self) -> Vec<(String, usize, usize)> {
         let monitors = self.monitors.lock();
@@ -387,9 +417,14 @@ impl Observation {
 }
 
 /// A monitor's probes, by functions.
-fn made(guest: &Arc<Guest>, list: Vec<(u32, Binding)>, observer: &Observer, contained: Option<&Arc<Contained>>) -> Vec<Probe> {
+fn made(
+    (guest, home): (&Arc<Guest>, Option<Word>),
+    list: Vec<(u32, Binding)>,
+    observer: &Observer,
+    contained: Option<&Arc<Contained>>,
+) -> Vec<Probe> {
     let each = (0..).zip(list).map(|(number, (function, binding))| (number, function, binding));
-    each.map(|each| Probe::new(guest, each, &observer.switches, contained)).collect()
+    each.map(|each| Probe::new((guest, home), each, &observer.switches, contained)).collect()
 }
 
 /// Has a monitor's probes in the code from now on.
@@ -432,13 +467,16 @@ impl Matched {
     ) -> Result<Self, ObserverError> {
         let mut bindings = Bindings::default();
         matching::bind(store.as_context_mut(), &mut observer, &program.bytes, &mut bindings)?;
-        let mut guests = Guests::default();
-        guests.calls = match calls {
+        let calls = match calls {
             ProbeCalls::Inlined => Calls::Inlined,
             ProbeCalls::Direct => Calls::Direct,
         };
+        let mut guests = Guests::new(calls, observer.has_threads);
         let guest = guests.of(store.core(), &observer.instance, number.into()).expect("an instance of this store");
         observer.switches.make(0, bindings.len(), observer.starts_on());
+        if let Some(why) = observer.is_for_one_thread().filter(|_| observer.has_threads) {
+            return Err(ObserverError::Threads { monitor: observer.name, why });
+        }
         let contained = match observer.contained {
             Some(_) if observer.keeps_slots() => return Err(ObserverError::Contained(observer.name)),
             Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
@@ -461,38 +499,8 @@ impl Matched {
     }
 }
 
-/// Tells a monitor of the program that it looks at, and of what is to come as far as the store has to know.
-fn loaded<T: 'static>(mut store: StoreContextMut<'_, T>, observer: &Observer, module: &Module) -> Result<(), ObserverError> {
-    let (info, functions) = (&module.inner.info, &module.inner.code.tables.functions);
-    let told = [info.bodies.len() as i64, module.inner.bytes.len() as i64];
-    observer.react(&mut store, EngineEvent::ModuleLoaded, &told)?;
-    for (function, span) in (i64::from(info.imported.functions)..).zip(functions.iter()) {
-        let told = [function, i64::from(span.end - span.start)];
-        observer.react(&mut store, EngineEvent::FunctionCompiled, &told)?;
-    }
-    if observer.reactions(EngineEvent::MemoryGrown).next().is_some() {
-        store.core().growth.push(Arc::new(Growing(observer.clone())));
-    }
-    Ok(())
-}
-
-/// A monitor that wants to know of memories that grow.
-#[derive(Debug)]
-struct Growing(Observer);
-
-impl Growth for Growing {
-    fn grown(&self, mut store: StoreContextMut<'_, ()>, told: [i64; 3]) {
-        let interlude = store.core().interruption().begin_interlude();
-        let done = self.0.react(&mut store, EngineEvent::MemoryGrown, &told);
-        store.core().interruption().end_interlude(interlude);
-        if let Err(error) = done {
-            eprintln!("wasm-aot: {error}; the program goes on");
-        }
-    }
-}
-
 /// What monitors may take is what it was when they were made, whatever the program may.
-fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
+pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
     let core = store.core();
     let most = core.limits().memory;
     let monitors = core.instances.iter().filter(|instance| instance.looks_on.get());
@@ -530,7 +538,7 @@ impl Tally {
         tally::are_apart(&mut cells, sizes).then_some(all)
     }
 
-    fn apply(&mut self, count: u64, monitors: &[Monitor], core: &crate::runtime::StoreCore) {
+    fn apply(&mut self, count: u64, monitors: &[Monitor], core: &StoreCore) {
         let more = count.wrapping_sub(std::mem::replace(&mut self.counted, count));
         let instance = monitors[self.observer].observer.instance();
         for Addition { cell, by } in &self.additions {
@@ -553,8 +561,22 @@ impl Observer {
     fn changes_by_itself(&self) -> bool {
         self.switches.are_limited()
             || self.contained.is_some()
-            || self.imports("whamm:dyninstr", &["remove_probe", "insert_new_probe"])
-            || self.imports(MARKER.0, &["insert_probe"])
+            || self.imports("whamm:dyninstr", &["remove_probe"])
+            || self.inserts()
+    }
+
+    /// Whether it puts probes into the program itself.
+    fn inserts(&self) -> bool {
+        self.imports("whamm:dyninstr", &["insert_new_probe"]) || self.imports(MARKER.0, &["insert_probe"])
+    }
+
+    /// Why it cannot have an instance for each thread, if so.
+    fn is_for_one_thread(&self) -> Option<String> {
+        match (self.inserts(), self.contained) {
+            (true, _) => Some("the probes that it inserts itself call one instance, whatever the thread".into()),
+            (_, Some(_)) => Some("its failures cannot be its own there: leave on-trap=off out".into()),
+            _ => super::merging::unmergeable(&self.module.inner),
+        }
     }
 
     /// Whether its probes keep something in activations of the program's functions.
@@ -575,6 +597,21 @@ impl Observer {
     /// Has its probes switchable while the program runs.
     pub fn set_toggled(&mut self, on: bool) {
         self.toggled = on;
+    }
+
+    /// Whether its instance is in a store.
+    pub(super) fn is_in(&self, store: StoreId) -> bool {
+        self.instance.is_of(store)
+    }
+
+    /// Has somebody told what goes wrong in it while the program goes on.
+    pub fn on_failure(&mut self, tell: impl Fn(&str) + Send + Sync + 'static) {
+        self.listener = Listener(Some(Arc::new(tell)));
+    }
+
+    /// Has it see programs with threads, with an instance for each: see [`Observation::join`].
+    pub fn set_threads(&mut self) {
+        self.has_threads = true;
     }
 
     /// Has its probes off until somebody switches them on.

@@ -2,7 +2,7 @@
 
 use super::binding::{Argument, Binding, Moment};
 use super::switches::Word;
-use crate::compile::{Call, Emitter, Guest, Inline};
+use crate::compile::{self, Call, Emitter, Guest, Inline};
 use crate::error::CompileError;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 use std::sync::Arc;
@@ -11,11 +11,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) guest: Arc<Guest>,
+    /// What tells where the monitor's instance is, if each thread has one.
+    pub(crate) home: Option<compile::Word>,
     pub(crate) binding: Binding,
     /// What tells whether it is to be called, if that may change.
     pub(crate) word: Option<Word>,
     /// Whether it is called only so often as the word says.
     pub(crate) is_limited: bool,
+    /// Where its calls are counted, if they are.
+    pub(crate) counter: Option<compile::Word>,
     /// What it is called through, if its failures are its monitor's own.
     pub(crate) contained: Option<Call>,
     pub(crate) fingerprint: u64,
@@ -46,13 +50,14 @@ impl Inline for Sequence {
             let less = at.builder().ins().iadd_imm_s(left, -1);
             at.builder().ins().store(MemFlagsData::trusted(), less, address, 0);
         }
+        self.counter.into_iter().for_each(|word| at.count(word));
         let mut args = Vec::with_capacity(self.binding.arguments.len());
         for argument in &self.binding.arguments {
             args.push(self.argument(*argument, at)?);
         }
         match &self.contained {
             Some(call) => at.hand_over(call, &args),
-            None => drop(at.call_guest(&self.guest, self.binding.function, &args, self.binding.offset)?),
+            None => drop(at.call_guest((&self.guest, self.home), self.binding.function, &args, self.binding.offset)?),
         }
         if is_conditional {
             at.builder().ins().jump(behind, &[]);

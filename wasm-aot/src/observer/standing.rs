@@ -13,7 +13,7 @@ use super::binding::{Binding, Moment};
 use super::contained::Contained;
 use super::sequence::Sequence;
 use super::switches::Switches;
-use crate::compile::{self, Action, Draft, Guest, HookId};
+use crate::compile::{self, Action, Draft, Guest, HookId, Word};
 use crate::error::Error;
 use crate::runtime::{Module, Origin, When};
 use parking_lot::Mutex;
@@ -62,6 +62,8 @@ pub(super) struct Standing {
 struct State {
     /// Whose hooks the probes are, once they are anybody's.
     origin: Option<Origin>,
+    /// Where calls are counted, if they are.
+    counter: Option<Word>,
     /// Whether it is to observe, and whether its plan is observed.
     is_wanted: bool,
     is_observed: bool,
@@ -95,7 +97,7 @@ pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
 impl Probe {
     /// The `number`th of a monitor.
     pub(super) fn new(
-        guest: &Arc<Guest>,
+        (guest, home): (&Arc<Guest>, Option<Word>),
         (number, function, binding): (u32, u32, Binding),
         switches: &Switches,
         contained: Option<&Arc<Contained>>,
@@ -104,7 +106,8 @@ impl Probe {
         let (rule, id, offset) = (binding.rule, binding.id, binding.offset);
         let (word, is_limited) = (switches.word(id), switches.are_limited());
         let contained = contained.map(|contained| contained.call(rule, offset, binding.arguments.len()));
-        let sequence = Sequence { guest: Arc::clone(guest), binding, word, is_limited, contained, fingerprint: fingerprint() };
+        let (guest, fingerprint) = (Arc::clone(guest), fingerprint());
+        let sequence = Sequence { guest, home, binding, word, is_limited, counter: None, contained, fingerprint };
         Self { function, rule, id, offset, moment, hook: HookId(number), sequence: Arc::new(sequence) }
     }
 
@@ -118,9 +121,22 @@ impl Probe {
     }
 
     fn hook(&self, draft: &mut Draft) -> HookId {
+        self.hook_of(&self.sequence, draft)
+    }
+
+    fn hook_of(&self, sequence: &Arc<Sequence>, draft: &mut Draft) -> HookId {
         let at = if self.moment == compile::Moment::Entry { 0 } else { self.offset };
-        let sequence = compile::Sequence(Arc::<Sequence>::clone(&self.sequence));
+        let sequence = compile::Sequence(Arc::<Sequence>::clone(sequence));
         draft.hook(self.function, at, self.moment, Action::Inline(sequence))
+    }
+
+    /// The same, with its calls counted.
+    fn hook_counted(&self, counter: Word, draft: &mut Draft) {
+        let Sequence { guest, home, binding, word, is_limited, contained, .. } = &*self.sequence;
+        let (guest, binding, contained) = (Arc::clone(guest), binding.clone(), contained.clone());
+        let (word, counter, fingerprint) = (word.clone(), Some(counter), fingerprint());
+        let counted = Sequence { guest, home: *home, binding, word, is_limited: *is_limited, counter, contained, fingerprint };
+        self.hook_of(&Arc::new(counted), draft);
     }
 }
 
@@ -191,12 +207,42 @@ impl Standing {
     fn plan(&self, state: &mut State) -> Result<(), Error> {
         if state.origin.is_none() {
             let mut draft = Draft::default();
+            if state.counter.is_some() {
+                state.counter = Some(draft.words(1));
+            }
             for probe in &self.probes {
-                probe.hook(&mut draft);
+                match state.counter {
+                    Some(counter) => probe.hook_counted(counter, &mut draft),
+                    None => drop(probe.hook(&mut draft)),
+                }
             }
             state.origin = Some(Origin::Part(self.module.add_part(draft.finish())?));
         }
         Ok(())
+    }
+
+    /// Has calls of its probes counted, which takes another plan; tells whether they are. Not if they are in what the module was compiled with.
+    pub(super) fn count(&self) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        match state.origin {
+            _ if state.counter.is_some() => return Ok(true),
+            Some(Origin::Own) => return Ok(false),
+            Some(Origin::Part(part)) if state.is_observed => self.module.observe_no_more(part)?,
+            _ => {}
+        }
+        let is_wanted = state.is_wanted;
+        *state = State { counter: Some(Word(0)), is_wanted, ..State::default() };
+        drop(state);
+        self.settle().map(|()| true)
+    }
+
+    /// How many calls of its probes were counted by instances that live.
+    pub(super) fn events(&self) -> u64 {
+        let state = self.state.lock();
+        match (state.origin, state.counter) {
+            (Some(Origin::Part(part)), Some(counter)) => self.module.part_word(part, counter),
+            _ => 0,
+        }
     }
 
     /// The hooks of a function whose probes are off, unless their words should be all that says so.

@@ -66,6 +66,11 @@ struct Row {
 }
 
 impl Switches {
+    /// Whether both are the same.
+    pub(super) fn are(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Has each probe called so often from when it is switched on.
     pub(super) fn limit(&self, calls: u32) {
         self.0.calls.store(calls, Relaxed);

@@ -8,8 +8,9 @@ use super::part::Part;
 use super::sides::Sides;
 use super::stubs::Stubs;
 use super::version::{Current, Observed, Origin, Versions, When};
-use crate::compile::{self, HookId, OFF, ON, Plan, Wanted};
+use crate::compile::{self, HookId, OFF, ON, Plan, Wanted, Word};
 use crate::error::Error;
+use std::sync::atomic::Ordering::Relaxed;
 use wordpatch::Barrier;
 
 impl Module {
@@ -51,6 +52,24 @@ impl Module {
         module.counted.each(|vmctx| part.begin(module, vmctx));
         parts.push(part);
         Ok(parts.len() - 1)
+    }
+
+    /// What a word of a plan says in all instances that live, together.
+    pub(crate) fn part_word(&self, part: usize, word: Word) -> u64 {
+        let (module, mut sum) = (&self.inner, 0);
+        let parts = module.parts.read();
+        module.counted.each(|vmctx| sum += parts[part].room(module, vmctx).word(word).load(Relaxed));
+        sum
+    }
+
+    /// Has it noted from now on which functions are compiled for other versions of the code.
+    pub(crate) fn note_later_compiled(&self) {
+        self.inner.later.lock().get_or_insert_default();
+    }
+
+    /// The functions that were compiled for other versions since somebody wanted to know, and how many bytes of code each has there.
+    pub(crate) fn later_compiled(&self) -> Vec<(u32, u32)> {
+        self.inner.later.lock().clone().unwrap_or_default()
     }
 
     /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.

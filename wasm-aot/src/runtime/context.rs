@@ -9,7 +9,7 @@
 
 use super::instance::InstanceData;
 use super::module::ModuleInner;
-use super::store::StoreCore;
+use super::store::{StoreCore, StoreId};
 use super::targets::{Targets, Words};
 use crate::compile::{BUFFER, MIDDLE, Sites};
 use crate::error::Error;
@@ -122,7 +122,7 @@ impl Counters {
     }
 
     /// The stores of instances that live.
-    pub(super) fn stores(&self) -> Vec<super::store::StoreId> {
+    pub(super) fn stores(&self) -> Vec<StoreId> {
         let known = self.0.lock();
         // SAFETY: (1) a store outlives its instances, none of which ends while the lock is held; (2) its identity never changes.
         known.live.iter().filter_map(|vmctx| store_of(*vmctx)).map(|store| unsafe { (*store).id }).collect()
@@ -160,6 +160,12 @@ fn store_of(vmctx: usize) -> Option<*const StoreCore> {
         let instance = AtomicUsize::from_ptr((vmctx + vm::at::INSTANCE) as *mut usize).load(Acquire) as *const InstanceData;
         instance.as_ref().map(|instance| instance.store.cast_const())
     }
+}
+
+/// The identity of the store of an instance that lives and is being used, by its vmctx.
+pub(crate) fn store_id_of(vmctx: usize) -> Option<StoreId> {
+    // SAFETY: (1) a store outlives its instances; (2) its identity never changes.
+    store_of(vmctx).map(|store| unsafe { (*store).id })
 }
 
 fn add(sums: &mut Vec<u64>, base: usize, layout: &Layout, words: Words) {

@@ -21,13 +21,20 @@ use wasmparser::Operator;
 const SLOTS: &str = "wasm-aot:ext";
 
 /// Makes guests of instances; each once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Guests {
     known: HashMap<usize, Arc<Guest>>,
-    pub(crate) calls: Calls,
+    calls: Calls,
+    /// Whether each thread has instances of its own.
+    are_several: bool,
 }
 
 impl Guests {
+    /// Guests that are called so, and which are one each, or several.
+    pub(crate) fn new(calls: Calls, are_several: bool) -> Self {
+        Self { known: HashMap::new(), calls, are_several }
+    }
+
     /// An instance of the store as a guest, and those that it imports functions from.
     pub(crate) fn of(&mut self, core: &StoreCore, instance: &Instance, number: u32) -> Option<Arc<Guest>> {
         Some(self.made(core, instance.data(core)?, number))
@@ -39,15 +46,16 @@ impl Guests {
         }
         data.looks_on.set(true);
         let info = &data.module.info;
+        let is_one = !self.are_several;
         let base = |memory: &usize| {
             let memory = &core.memories[*memory];
-            memory.is_reserved().then(|| memory.extent().0 as usize)
+            (memory.is_reserved() && is_one).then(|| memory.extent().0 as usize)
         };
         let functions = info.imports.iter().filter(|import| import.space == Space::Func);
         let imports = functions.map(|import| self.import(core, data, import, number)).collect::<Vec<_>>();
         let guest = Arc::new(Guest {
             module: Arc::clone(&data.module),
-            vmctx: data.base(),
+            vmctx: is_one.then(|| data.base()),
             bases: data.memories.iter().map(base).collect(),
             framed: framed(data, &imports),
             imports,

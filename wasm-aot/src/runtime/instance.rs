@@ -63,7 +63,7 @@ impl Instance {
         check_imports(core, inner, imports)?;
         // Held until the instance is known to its module.
         let bound = inner.bound.lock();
-        if let Some((_, who)) = bound.as_ref().filter(|(store, _)| *store != core.id) {
+        if let Some((_, who)) = bound.as_ref().filter(|(stores, _)| !stores.contains(&core.id)) {
             return Err(super::module::several(who));
         }
         core.know(inner);
@@ -87,6 +87,16 @@ impl Instance {
         // SAFETY: (1) owned by its store in a box, and never removed.
         let store = unsafe { (*data.as_ref().store).id };
         Self { data, store }
+    }
+
+    /// Whether it is in a store.
+    pub(crate) fn is_of(&self, store: StoreId) -> bool {
+        self.store == store
+    }
+
+    /// Where its vmctx is: nowhere if it is of another store.
+    pub(crate) fn base(&self, core: &StoreCore) -> usize {
+        self.data(core).map_or(0, InstanceData::base)
     }
 
     pub(super) fn data(&self, core: &StoreCore) -> Option<&InstanceData> {

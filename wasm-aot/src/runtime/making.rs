@@ -7,7 +7,7 @@ use super::targets::Words;
 use super::version::{Current, Observed, Origin, Versions, When};
 use crate::compile::{self, Callee, HookId, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use wordpatch::Barrier;
 
 /// How many bytes of Wasm are compiled at a time: little at first, so that something is current soon.
@@ -240,6 +240,7 @@ impl ModuleInner {
         let elsewhere: Vec<(u32, usize)> = elsewhere.into_iter().map(|(at, callee)| (at, self.address_of(callee))).collect();
         let owners = parts.iter().map(|part| part.function as u32).collect();
         let piece = self.pieces.add(Code::near(&self.code, text, owners, &elsewhere)?, counts || self.options.counts);
+        self.note_compiled(&piece.code, &parts);
         self.take_in_bares(&piece.code)?;
         let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else { return Ok(()) };
         let sides = match goal {
@@ -250,6 +251,17 @@ impl ModuleInner {
         let places: HashMap<usize, usize> = functions.iter().copied().collect();
         sides.take_in(&piece.code, stubs, &parts, |function| places[&function])?;
         Barrier::best().and_then(Barrier::pass).map_err(Error::system)
+    }
+
+    /// Notes which functions there are in a piece, if somebody wants to know.
+    fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
+        if let Some(later) = &mut *self.later.lock() {
+            let mut sizes = BTreeMap::<u32, u32>::new();
+            for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
+                *sizes.entry(self.info.imported.functions + part.function as u32).or_default() += span.end - span.start;
+            }
+            later.extend(sizes);
+        }
     }
 
     /// How many of the functions have so many bytes of Wasm together; one at least.

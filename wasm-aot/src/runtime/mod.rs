@@ -45,6 +45,7 @@ mod wait;
 
 pub(crate) use bare::Bareness;
 pub(crate) use code::{Code, Tables};
+pub(crate) use context::store_id_of;
 pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
 pub(crate) use errands::with_store_of;
 pub use errands::{ErrandError, ErrandHandle};
@@ -68,7 +69,7 @@ pub(crate) use source::debug_information;
 pub(crate) use spelling::spelled;
 pub(crate) use stack::left as stack_left;
 pub use store::{AsContextMut, Limits, Store, StoreContextMut};
-pub(crate) use store::{Growth, StoreCore};
+pub(crate) use store::{Growth, StoreCore, StoreId};
 pub use typed::{HostResult, IntoFunc, Params, RawFunc, Results, StoreAccess, TypedFunc, WasmTy};
 pub use value::Val;
 pub(crate) use version::{Origin, When};

@@ -44,8 +44,8 @@ pub(crate) struct ModuleInner {
     pub(crate) bytes: Array<u8>,
     /// What is to look at it, if it comes from a file that says so.
     pub(crate) monitors: Array<u8>,
-    /// The only store that its code may be executed in, and on whose account: it knows addresses of instances there.
-    pub(crate) bound: Mutex<Option<(StoreId, String)>>,
+    /// The only stores that its code may be executed in, and on whose account: whom it calls has instances there.
+    pub(crate) bound: Mutex<Option<(Vec<StoreId>, String)>>,
     /// The number of each type.
     pub(crate) types: Vec<TypeId>,
     /// For each type, where functions of it are entered and left, as far as the module has code for that.
@@ -62,6 +62,8 @@ pub(crate) struct ModuleInner {
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<Part>>,
     pub(super) stops: StopParts,
+    /// Functions that were compiled for other versions of the code, with how many bytes each has there, if somebody wants to know.
+    pub(super) later: Mutex<Option<Vec<(u32, u32)>>>,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
@@ -146,6 +148,7 @@ impl Module {
                 pieces: Pieces::default(),
                 parts: RwLock::default(),
                 stops: StopParts::default(),
+                later: Mutex::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),
@@ -174,11 +177,19 @@ impl Module {
     /// Has it executed in one store only from now on, on account of somebody: not if it is in others already.
     pub(crate) fn bind(&self, store: StoreId, who: &str) -> Result<(), Error> {
         let mut bound = self.inner.bound.lock();
-        if self.inner.counted.stores().iter().any(|other| *other != store) {
+        let is_elsewhere = bound.as_ref().is_some_and(|(stores, _)| stores.iter().any(|other| *other != store));
+        if is_elsewhere || self.inner.counted.stores().iter().any(|other| *other != store) {
             return Err(several(who));
         }
-        bound.get_or_insert_with(|| (store, who.to_owned()));
+        bound.get_or_insert_with(|| (vec![store], who.to_owned()));
         Ok(())
+    }
+
+    /// It may be executed in that store, too: whom its code calls has instances there.
+    pub(crate) fn bind_also(&self, store: StoreId) {
+        if let Some((stores, _)) = self.inner.bound.lock().as_mut().filter(|(stores, _)| !stores.contains(&store)) {
+            stores.push(store);
+        }
     }
 
     /// The same module, with what is to look at it.
@@ -239,8 +250,7 @@ impl Module {
 
 /// Somebody cannot observe what is executed in several stores.
 pub(super) fn several(who: &str) -> Error {
-    let why = "it does more than add to cells of its own, so that what it sees in several threads cannot be merged: \
-               it looks at a program in one store only";
+    let why = "it does more than add to cells of its own, and has no instance in this thread's store: what it would see there cannot be merged";
     Error::Link(format!("monitor {}: {why}", crate::error::Printable(who)))
 }
 

@@ -26,6 +26,7 @@ use crate::events::{Bound, Event};
 use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
+use crate::merging::{self, Declaration};
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
 use elements::Element;
@@ -33,8 +34,9 @@ use group::Group;
 use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{
-    CodeSection, ConstExpr, DataSection, EntityType, ExportKind, ExportSection, Function, FunctionSection, GlobalSection,
-    GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection, ValType,
+    CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind, ExportSection, Function, FunctionSection,
+    GlobalSection, GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection,
+    ValType,
 };
 
 /// The module that an engine must have which runs what others do not know.
@@ -469,6 +471,11 @@ impl<'a> Maker<'a> {
             module.section(&StartSection { function_index });
         }
         module.section(&code).section(&data).section(&section);
+        let declaration = Declaration::of(self.program);
+        if !declaration.is_empty() {
+            let data = declaration.to_string().into_bytes().into();
+            module.section(&CustomSection { name: merging::SECTION.into(), data });
+        }
         module.finish()
     }
 
