@@ -115,6 +115,9 @@ enum Experiment {
         /// Install the existing compiler, by name.
         #[arg(long)]
         peers: bool,
+        /// How often everything is run, rather than 31 times, or once with --quick.
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+        rounds: Option<u16>,
     },
     /// What monitors cost that are modules, beside rewriting and what the engine has built in.
     Whamm {
@@ -155,7 +158,9 @@ fn main() -> ExitCode {
         Experiment::Sites { programs } => sites::measure(arguments.quick, programs),
         Experiment::ToggleWasm => toggle_wasm::measure(arguments.quick),
         Experiment::Wizard { programs } => wizard::measure(arguments.quick, programs),
-        Experiment::WhammRewriting { programs, peers } => whamm_rewriting::measure(arguments.quick, programs, *peers),
+        Experiment::WhammRewriting { programs, peers, rounds } => {
+            whamm_rewriting::measure(arguments.quick, programs, *peers, rounds.map(usize::from))
+        }
         Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
         Experiment::WasmAot { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),

@@ -97,7 +97,7 @@ struct Workshop {
     existing: Option<Existing>,
 }
 
-pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Report, Box<dyn Error>> {
+pub(crate) fn measure(quick: bool, only: &[String], peers: bool, rounds: Option<usize>) -> Result<Report, Box<dyn Error>> {
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, false)?;
     let folder = corpus.folder().join("whamm");
@@ -109,9 +109,9 @@ pub(crate) fn measure(quick: bool, only: &[String], peers: bool) -> Result<Repor
     }
     let workshop = Workshop { cache: Cache::build(&folder)?, folder, tools, existing: existing.ok() };
     let plan = if quick {
-        Plan { rounds: 1, beside_existing: 1, compilations: 3 }
+        Plan { rounds: rounds.unwrap_or(1), beside_existing: rounds.unwrap_or(1), compilations: 3 }
     } else {
-        Plan { rounds: 31, beside_existing: 7, compilations: 15 }
+        Plan { rounds: rounds.unwrap_or(31), beside_existing: 7, compilations: 15 }
     };
     let names = PROGRAMS.map(|chosen| chosen.name);
     if let Some(unknown) = only.iter().find(|only| !names.contains(&only.as_str())) {
