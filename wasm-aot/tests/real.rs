@@ -1,14 +1,17 @@
 //! Every monitor says of real programs what they say of themselves: compiled from C, C++, Zig and Rust, with a counter in front of each instruction, and run
 //! by an interpreter that shares no code with ours, but the world that it shows to programs.
 
+#[path = "agreement/reports.rs"]
+mod reports;
 #[path = "counts/spelled.rs"]
 mod spelled;
 
+use reports::{COUNTED, Table, sums};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use wasm_aot::monitor::{Cell, Choices, Report, Watch};
+use wasm_aot::monitor::{Choices, Report, Watch};
 use wasm_aot::wasi::{self, Buffer, Guest, Outcome, Permissions, Randomness, Sink, Source, WasiCtx};
 use wasm_aot::{Config, Engine, Error, Linker, Module, Store};
 
@@ -131,7 +134,8 @@ fn counted(place: &Workshop, bytes: &[u8]) -> (BTreeMap<(usize, u32), u64>, Vec<
 /// Runs a program under monitors; what it says comes with their reports.
 fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<Report>, Vec<u8>) {
     let watch = Watch::new(Choices::new(monitors.iter().copied()).expect("monitors")).expect("ready");
-    let engine = Engine::new(Config::new().counts(watch.needs_counts())).expect("an engine");
+    let engine =
+        Engine::new(Config::new().counts(watch.needs_counts()).call_targets(watch.needs_call_targets())).expect("an engine");
     let module = watch.compile(&engine, bytes).expect("a module");
     let (world, said) = world(place, "other");
     let mut store = Store::new(&engine, world);
@@ -146,37 +150,23 @@ fn observed(place: &Workshop, bytes: &[u8], monitors: &[&str]) -> (Module, Vec<R
     (module, reports, said.take())
 }
 
-fn number(cell: &Cell) -> u64 {
-    match cell {
-        Cell::Count(count) => *count,
-        other => panic!("no number: {other:?}"),
-    }
-}
-
-/// A column of a report, added up by another one.
-fn sums(report: &Report, by: &str, column: &str) -> BTreeMap<String, u64> {
-    let place = |name: &str| report.columns.iter().position(|column| *column == name).expect("a column");
-    let (by, column) = (place(by), place(column));
-    let mut sums = BTreeMap::new();
-    for row in &report.rows {
-        let Cell::Text(name) = &row[by] else { panic!("no name: {row:?}") };
-        *sums.entry(name.clone()).or_default() += number(&row[column]);
-    }
-    sums.retain(|_, count| *count > 0);
-    sums
-}
+/// Monitors that say more than how often instructions were executed.
+const OTHERS: [&str; 8] =
+    ["functions", "profile", "memory", "const", "latency,function=*,policy=exact", "calls,graph", "loop-traces", "alloc"];
 
 /// Compares all that monitors say of a program with what it has counted itself.
 fn check(source: &str) {
     let place = Workshop::new(source);
     let bytes = compile(source, &place.path("program.wasm"));
     let (expected, said) = counted(&place, &bytes);
-    let monitors = ["icount", "functions", "profile", "memory", "const", "coverage", "latency,function=*,policy=exact"];
+    let trace = place.path("trace");
+    let trace_to = format!("trace,calls,file={}", trace.display());
+    let monitors: Vec<&str> = COUNTED.into_iter().chain(OTHERS).chain([&trace_to[..]]).collect();
     let (module, reports, repeated) = observed(&place, &bytes, &monitors);
     assert!(!said.is_empty() && said == repeated, "{source}: {}", String::from_utf8_lossy(&repeated));
     let counts = module.counts().expect("counted");
     let imported = module.imports().filter(|import| matches!(import.ty, wasm_aot::ExternType::Func(_))).count();
-    let (mut calls, mut reads, mut writes, mut copies, mut executed) = (BTreeMap::new(), 0, 0, 0, 0);
+    let (mut calls, mut reads, mut writes, mut copies) = (BTreeMap::new(), 0, 0, 0);
     let mut with_parameters = BTreeMap::new();
     for function in counts.functions() {
         let instructions = function.instructions();
@@ -184,7 +174,6 @@ fn check(source: &str) {
             let expected = expected[&(function.index() as usize - imported, instruction.offset)];
             let place = format!("{source}: {} +{} {}", function.label(), instruction.offset, instruction.mnemonic);
             assert_eq!(instruction.count, expected, "{place}");
-            executed += u64::from(expected > 0);
             let is = |part: &str| instruction.mnemonic.contains(part) && !instruction.mnemonic.starts_with("memory.");
             reads += if is(".load") { expected } else { 0 };
             writes += if is(".store") { expected } else { 0 };
@@ -206,22 +195,39 @@ fn check(source: &str) {
         sums.retain(|name, _| defined.contains(name));
         sums
     };
-    let report = |name: &str| reports.iter().find(|report| report.monitor == name).expect("a report");
-    assert_eq!(own(sums(report("icount"), "function", "calls")), calls, "{source}: icount");
-    assert_eq!(own(sums(report("functions"), "function", "calls")), calls, "{source}: functions");
-    assert_eq!(own(sums(report("profile"), "function", "calls")), calls, "{source}: profile");
-    assert_eq!(own(sums(report("latency"), "function", "calls")), calls, "{source}: latency");
-    with_parameters.retain(|name, _| sums(report("const"), "function", "calls").contains_key(name));
-    assert_eq!(sums(report("const"), "function", "calls"), with_parameters, "{source}: const");
-    assert_eq!(sums(report("coverage"), "function", "covered").values().sum::<u64>(), executed, "{source}: coverage");
-    let pages = |column: &str| {
-        let at = report("memory").columns.iter().position(|name| *name == column).expect("a column");
-        report("memory").rows.iter().map(|row| number(&row[at])).sum::<u64>()
-    };
+    let table = |name: &str| Table(reports.iter().find(|report| report.monitor == name).expect("a report"));
+    let called = |name: &str| own(table(name).sums(&["function"], "calls"));
+    for name in ["icount", "functions", "profile", "latency"] {
+        assert_eq!(called(name), calls, "{source}: {name}");
+    }
+    let constant = called("const");
+    with_parameters.retain(|name, _| constant.contains_key(name));
+    assert_eq!(constant, with_parameters, "{source}: const");
+    let pages = |column: &str| table("memory").counts(column).iter().sum::<u64>();
     // What is copied counts for each page of it: here that is one, or two, or none if nothing is copied.
     for (found, expected) in [(pages("reads"), reads), (pages("writes"), writes)] {
         assert!((expected..=expected + 2 * copies).contains(&found), "{source}: memory: {found}, {expected} and {copies} copies");
     }
+    let functions: Vec<_> = counts.functions().map(|function| (function.label(), function.instructions())).collect();
+    reports::compare(source, &reports, &functions);
+    let made = |mnemonic: &str| mnemonic.starts_with("call") || mnemonic.starts_with("return_call");
+    let each = functions
+        .iter()
+        .flat_map(|(name, all)| all.iter().map(move |i| (name.clone(), if made(i.mnemonic) { i.count } else { 0 })));
+    assert_eq!(table("calls").sums(&["caller"], "count"), sums(each), "{source}: calls");
+    // Iterations that the program's end has cut off are not among those that have paths.
+    let whole = table("loop-traces").sums(&["function", "pc"], "count");
+    for (place, begun) in table("loops").sums(&["function", "pc"], "iterations") {
+        let whole = whole.get(&place).copied().unwrap_or_default();
+        assert!(whole <= begun && begun <= whole + 1, "{source}: loop-traces: {place}: {whole} of {begun}");
+    }
+    let blocks: u64 = table("alloc").counts("blocks").iter().sum();
+    let gives = |name: &str| name.contains("alloc") || name.contains("operator new");
+    let given: u64 = calls.iter().filter(|(name, _)| gives(name)).map(|(_, count)| count).sum();
+    assert!(blocks <= given, "{source}: alloc: {blocks} of {given}");
+    let lines = fs::read_to_string(&trace).expect("written");
+    let begun = lines.lines().filter(|line| line.trim_start().starts_with("> ")).count() as u64;
+    assert_eq!(begun, calls.values().sum::<u64>(), "{source}: trace");
 }
 
 #[test]

@@ -314,13 +314,36 @@ impl<'a> FunctionCounts<'a> {
     pub fn edges(&self) -> Vec<EdgeCount> {
         let start = self.range().start;
         let place = |block: u32| (block != 0).then(|| self.graph.blocks[block as usize].start - start);
-        let each = |(edge, count): (&flow::Edge, &u64)| EdgeCount {
-            from: place(edge.from),
-            to: place(edge.to),
-            way: edge.way.name(),
-            count: *count,
+        let each = |(edge, count): (&flow::Edge, &u64)| {
+            (self.passed_by(edge.from).is_none()).then(|| EdgeCount {
+                from: place(edge.from),
+                to: place(self.behind_empty(edge.to)),
+                way: edge.way.name(),
+                count: *count,
+            })
         };
-        self.graph.edges.iter().zip(&self.flow.edges).map(each).collect()
+        self.graph.edges.iter().zip(&self.flow.edges).filter_map(each).collect()
+    }
+
+    /// The block that a way comes to: behind those that have no instructions, and so are no places.
+    fn behind_empty(&self, mut block: u32) -> u32 {
+        // Nothing but such blocks may be a circle.
+        for _ in 0..self.graph.blocks.len() {
+            match self.passed_by(block) {
+                Some(next) => block = next,
+                None => break,
+            }
+        }
+        block
+    }
+
+    /// Where control goes on behind a block without instructions, if it has one way out.
+    fn passed_by(&self, block: u32) -> Option<u32> {
+        if block == 0 || !self.is_empty(block as usize) {
+            return None;
+        }
+        let mut out = self.graph.edges.iter().filter(|edge| edge.from == block).map(|edge| edge.to);
+        out.next().filter(|to| *to != block && out.next().is_none())
     }
 
     fn range(&self) -> Range<u32> {
