@@ -314,10 +314,11 @@ impl<'a> FunctionCounts<'a> {
     pub fn edges(&self) -> Vec<EdgeCount> {
         let start = self.range().start;
         let place = |block: u32| (block != 0).then(|| self.graph.blocks[block as usize].start - start);
+        let passed_by = self.passed_by();
         let each = |(edge, count): (&flow::Edge, &u64)| {
-            (self.passed_by(edge.from).is_none()).then(|| EdgeCount {
+            (!passed_by.contains_key(&edge.from)).then(|| EdgeCount {
                 from: place(edge.from),
-                to: place(self.behind_empty(edge.to)),
+                to: place(passed_by.get(&edge.to).copied().unwrap_or(edge.to)),
                 way: edge.way.name(),
                 count: *count,
             })
@@ -325,25 +326,26 @@ impl<'a> FunctionCounts<'a> {
         self.graph.edges.iter().zip(&self.flow.edges).filter_map(each).collect()
     }
 
-    /// The block that a way comes to: behind those that have no instructions, and so are no places.
-    fn behind_empty(&self, mut block: u32) -> u32 {
-        // Nothing but such blocks may be a circle.
-        for _ in 0..self.graph.blocks.len() {
-            match self.passed_by(block) {
-                Some(next) => block = next,
-                None => break,
+    /// Blocks without instructions, which are no places, and where control comes to behind them.
+    fn passed_by(&self) -> HashMap<u32, u32> {
+        let mut ways = HashMap::<u32, Vec<u32>>::new();
+        for edge in self.graph.edges.iter().filter(|edge| edge.from != 0 && self.is_empty(edge.from as usize)) {
+            ways.entry(edge.from).or_default().push(edge.to);
+        }
+        let mut next: HashMap<u32, u32> =
+            ways.into_iter().filter(|(from, to)| to.len() == 1 && to[0] != *from).map(|(from, to)| (from, to[0])).collect();
+        let blocks: Vec<u32> = next.keys().copied().collect();
+        for block in blocks {
+            let (mut passed, mut at) = (vec![block], next[&block]);
+            // Nothing but such blocks may be a circle.
+            while let Some(further) = next.get(&at).copied().filter(|_| passed.len() <= next.len()) {
+                passed.push(at);
+                at = further;
             }
+            // Those behind it are known from now on.
+            next.extend(passed.into_iter().map(|block| (block, at)));
         }
-        block
-    }
-
-    /// Where control goes on behind a block without instructions, if it has one way out.
-    fn passed_by(&self, block: u32) -> Option<u32> {
-        if block == 0 || !self.is_empty(block as usize) {
-            return None;
-        }
-        let mut out = self.graph.edges.iter().filter(|edge| edge.from == block).map(|edge| edge.to);
-        out.next().filter(|to| *to != block && out.next().is_none())
+        next
     }
 
     fn range(&self) -> Range<u32> {
