@@ -107,6 +107,20 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
         command.args(["run", "--no-cache", "--monitor-patience", "300ms", "--monitor"]).arg(endless).arg(&program).output();
     assert_eq!(done.expect("it starts").status.code(), Some(1));
     assert!(begun.elapsed() < Duration::from_secs(20));
+    refused(&place.file("end.wat", r#"(module (func (export "wasm:exit") (param i32)))"#), "is given nothing");
+    let told = |monitor: &str, arguments: &[&str], code: i32, said: &[&str]| {
+        let done = run(&place, arguments, &[monitor], &program);
+        assert_eq!(done.status.code(), Some(code), "{}", errors(&done));
+        said.iter().for_each(|said| assert!(errors(&done).contains(said), "{}", errors(&done)));
+    };
+    let misfit = place.file("misfit.wat", r#"(module (func (export "wasm:opcode:nop (local0)") (param f64)))"#);
+    told(&misfit, &[], 0, &["monitor misfit: nothing in", "wasm:opcode:nop (local0): at function 0", "local0 of type f64"]);
+    let late = place.file("late.wat", r#"(module (func (export "wasm:exit") (loop (br 0))))"#);
+    told(&late, &["--monitor-patience", "300ms"], 0, &["monitor late: wasm:exit: it does not end"]);
+    let spinning = place.file("spinning.wat", r#"(module (func (export "wasm:opcode:nop (pc)") (param i32) (loop (br 0))))"#);
+    told(&spinning, &["--timeout", "300ms"], 134, &["monitor spinning: wasm:opcode:nop (pc), at function 0", "was being called"]);
+    let deep = place.file("deep.wat", r#"(module (func $f (export "wasm:opcode:nop") (call $f)))"#);
+    told(&deep, &[], 134, &["monitor deep: wasm:opcode:nop, at function 0", "call stack exhausted; the program was stopped"]);
     let done = run(&place, &[], &[&place.file("idle.wat", r#"(module (func (export "wasm:opcode:i32.add")))"#)], &program);
     assert!(done.status.success() && errors(&done).contains("monitor idle: nothing in"), "{}", errors(&done));
 }

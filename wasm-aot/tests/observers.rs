@@ -158,6 +158,73 @@ fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
     assert!(error.contains("monitor threaded: it does more than add") && error.contains("cannot be merged"), "{error}");
 }
 
+const ALT: &str = r#"(module
+    (import "wasm-aot:ext" "v1" (func)) (global $n (export "n") (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:i32.mul:alt (arg0, arg1)") (param i32 i32) (result i32)
+        (global.set $n (i32.add (global.get $n) (i32.const 1)))
+        (i32.add (local.get 0) (local.get 1)))
+    (func (export "wasm:opcode:i32.mul:after (res0, arg0)") (param i32 i32)
+        (if (i32.lt_s (local.get 0) (local.get 1)) (then (unreachable)))))"#;
+
+#[test]
+fn a_function_stands_in_place_of_an_instruction_and_gives_its_results() {
+    for calls in BOTH {
+        let bytes = wat::parse_str(ALT).expect("it is text");
+        let mut run = run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
+        // One, and all numbers up to four.
+        assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(11));
+        assert_eq!(run.global("n"), 4);
+    }
+    // Calls, what has no results, and what has an effect.
+    let program = r#"(module (memory (export "memory") 1) (global $g (mut i32) (i32.const 5))
+        (func $twice (param i32 i64) (result i32) (i32.mul (local.get 0) (i32.const 2)))
+        (func (export "main") (param i32) (result i32)
+            (i32.store (i32.const 0) (local.get 0)) (global.set $g (i32.const 9))
+            (local.set 0 (call $twice (local.get 0) (i64.const 1)))
+            (i32.add (i32.mul (global.get $g) (i32.const 100)) (i32.add (local.get 0) (i32.load (i32.const 0))))))"#;
+    let monitor = r#"(module (import "wasm-aot:ext" "v1" (func))
+        (func (export "wasm:opcode:call:alt (local0)") (param i32) (result i32) (i32.const 40))
+        (func (export "wasm:opcode:global.set:alt")) (func (export "wasm:opcode:i32.store:alt")))"#;
+    for calls in BOTH {
+        let bytes = wat::parse_str(monitor).expect("it is text");
+        let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).expect("it matches");
+        assert_eq!(run.call("main", &[Val::I32(3)]).expect("it runs")[0].i32(), Some(540));
+    }
+}
+
+#[test]
+fn an_instruction_is_executed_again_when_what_stands_in_its_place_is_gone() {
+    let monitor = ALT.replace(
+        r#"(import "wasm-aot:ext" "v1" (func))"#,
+        r#"(import "wasm-aot:ext" "v1" (func)) (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))"#,
+    );
+    let monitor = monitor
+        .replace("i32.mul:alt (arg0, arg1)", "i32.mul:alt (arg0, arg1, probe_id)")
+        .replace("(param i32 i32) (result i32)", "(param i32 i32 i32) (result i32)")
+        .replace("(i32.add (local.get 0) (local.get 1))", "(call $remove (local.get 2)) (i32.add (local.get 0) (local.get 1))");
+    for calls in BOTH {
+        let bytes = wat::parse_str(&monitor).expect("it is text");
+        let mut run = run(&[("monitor", &bytes)], &[], FACTORIAL.as_bytes(), calls).expect("it matches");
+        // The innermost multiplication only: 1 + 1, times 2, 3 and 4.
+        assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(48));
+        assert_eq!(run.call("main", &[Val::I32(4)]).expect("it runs")[0].i32(), Some(24));
+    }
+}
+
+#[test]
+fn two_functions_in_place_of_one_instruction_are_a_conflict_that_is_named() {
+    let bytes = wat::parse_str(ALT).expect("it is text");
+    let error = match run(&[("one", &bytes), ("other", &bytes)], &[], FACTORIAL.as_bytes(), ProbeCalls::Inlined) {
+        Ok(_) => panic!("it is refused"),
+        Err(error) => error.to_string(),
+    };
+    assert!(
+        error.starts_with("monitor other: wasm:opcode:i32.mul:alt (arg0, arg1): at function 0 (factorial), offset"),
+        "{error}"
+    );
+    assert!(error.contains("wasm:opcode:i32.mul:alt (arg0, arg1) of one stands in place"), "{error}");
+}
+
 /// A monitor that inserts probes: what it imports and declares, with more behind it.
 fn inserting(more: &str) -> String {
     format!(

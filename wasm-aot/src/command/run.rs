@@ -178,8 +178,10 @@ impl Run {
         };
         let observed = observer::Observation::with_code(store, observers, &program, calls, Some(observation.watch()), code);
         let observed = observed.map_err(modules::refused)?;
+        let misfits = observed.misfits();
         for (name, _) in observed.matches().into_iter().filter(|(_, count)| *count == 0) {
-            super::complain(format!("monitor {name}: nothing in {} matches any of its exports", path.display()));
+            let why = misfits.iter().find(|(other, _)| *other == name).map_or(String::new(), |(_, why)| format!(": {why}"));
+            super::complain(format!("monitor {name}: nothing in {} matches any of its exports{why}", path.display()));
         }
         Ok(observed)
     }
@@ -213,6 +215,10 @@ impl Run {
         match done {
             Ok(results) => print(results),
             Err(error) => match observed.blame(&error) {
+                Some(blame) if error.trap() == Some(Trap::Interrupted) => {
+                    super::complain(blame);
+                    ended(&self.module, error)
+                }
                 Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
                 None => ended(&self.module, error),
             },

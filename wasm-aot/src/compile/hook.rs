@@ -4,6 +4,7 @@
 //! they are at this moment, and is optimised together with them; where nothing is planned, nothing is emitted.
 
 use super::access::Access;
+use super::control::arguments;
 use super::function::{Translator, machine_type};
 use super::plan::{Action, Call, Capture, Hook, Moment, Plan, Word};
 use crate::error::CompileError;
@@ -37,6 +38,8 @@ pub(super) struct Hooking<'a> {
     taken: Vec<(Value, ValType)>,
     /// Variables of hooks, by what they call them.
     variables: HashMap<(u32, u64), Variable>,
+    /// While something is written that stands in place of an instruction: where the instruction itself is, and where control goes on with results.
+    replacing: Option<(Block, Block)>,
     /// Where exceptions go that leave the function, if that is hooked.
     pub(super) unwinding: Option<Block>,
     /// Where captured values are put for receivers.
@@ -110,7 +113,10 @@ impl<'a> Translator<'a> {
             let types = self.hooking.operands.iter().copied();
             self.hooking.taken = self.stack.iter().rev().copied().zip(types).collect();
         }
-        self.operator(op)?;
+        match self.reachable && !is_landing && self.is_hooked(Moment::Instead) {
+            true => self.replaceable(op, validator)?,
+            false => self.operator(op)?,
+        }
         if self.reachable {
             self.know_operands(validator);
             if is_bare && is_landing {
@@ -123,6 +129,29 @@ impl<'a> Translator<'a> {
         }
         self.hooking.access = None;
         self.hooking.taken.clear();
+        Ok(())
+    }
+
+    /// An instruction that takes operands, gives results and goes on: what stands in its place gives them, or has it executed.
+    fn replaceable(&mut self, op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) -> Result<(), CompileError> {
+        let results = op.operator_arity(validator).map_or(0, |(_, results)| results as usize);
+        let types: Vec<ValType> =
+            (0..results).rev().filter_map(|depth| validator.get_operand_type(depth)?.map(crate::module::operand_type)).collect();
+        let (itself, behind) = (self.block(&[]), self.block(&types));
+        self.hooking.replacing = Some((itself, behind));
+        self.fire(Moment::Instead);
+        self.hooking.replacing = None;
+        if let Some(failure) = self.hooking.failure.take() {
+            return Err(failure);
+        }
+        self.builder.seal_block(itself);
+        self.builder.switch_to_block(itself);
+        self.operator(op)?;
+        let given = self.pop_many(results);
+        self.builder.ins().jump(behind, &arguments(&given));
+        self.builder.seal_block(behind);
+        self.builder.switch_to_block(behind);
+        self.stack.extend(self.builder.block_params(behind).to_vec());
         Ok(())
     }
 
@@ -321,6 +350,18 @@ impl<'a> Emitter<'_, 'a> {
             0 => index,
             offset => self.builder().ins().iadd_imm_s(index, offset as i64),
         })
+    }
+
+    /// Where the instruction is in whose place the hook stands.
+    pub(crate) fn replaced(&self) -> Option<Block> {
+        self.translator.hooking.replacing.map(|(itself, _)| itself)
+    }
+
+    /// Goes on behind the instruction with these results.
+    pub(crate) fn replace(&mut self, results: &[Value]) {
+        let (_, behind) = self.translator.hooking.replacing.expect("it stands in an instruction's place");
+        let results: Vec<Value> = results.iter().map(|value| self.translator.plain(*value)).collect();
+        self.builder().ins().jump(behind, &arguments(&results));
     }
 
     // --- words of the instance, and of the activation

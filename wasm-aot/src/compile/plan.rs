@@ -22,6 +22,8 @@ pub(crate) enum Moment {
     Entry,
     /// The instruction begins. Its operands are on the stack.
     Before,
+    /// In place of the instruction: the hook gives its results, or has it executed all the same. There is one at most.
+    Instead,
     /// Control stands behind the instruction, having come through it. Its results are on the stack. What leaves for elsewhere does not come there.
     After,
     /// The branch goes back to its loop's beginning. What it takes along is on the stack.

@@ -15,6 +15,8 @@ pub(crate) enum Moment {
     Landed,
     /// First thing inside of what the instruction opens.
     Inside,
+    /// In its place. Results are those of the call.
+    Instead,
     /// Behind it, where control goes on. Operands are those that the instruction took.
     Behind,
 }

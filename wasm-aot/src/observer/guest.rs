@@ -2,9 +2,10 @@
 
 use super::ObserverError;
 use super::event::{EngineEvent, Reaction, reactions};
-use super::name::Asked;
+use super::name::{Asked, Malformed};
 use super::rule::{Helper, Rule, rules};
 use super::switches::Switches;
+use crate::module::{ModuleInfo, Space};
 use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val, ValType};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct Observer {
     pub(super) has_threads: bool,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
+    /// The first place that one of its exports names, and whose types it does not take.
+    pub(super) misfit: Option<String>,
     /// Since when a question may take time.
     asked: Option<Instant>,
 }
@@ -136,6 +139,7 @@ impl Observer {
         let (rules, mut wrong) = rules(info);
         let (reactions, others) = reactions(info);
         wrong.extend(others);
+        wrong.extend(ending(info));
         if !wrong.is_empty() {
             let wrong = wrong.iter().map(ToString::to_string).collect();
             return Err(ObserverError::Names { monitor: name.to_owned(), wrong });
@@ -145,7 +149,7 @@ impl Observer {
             initialize.call(&mut store, ()).map_err(within)?;
         }
         let mut functions = HashMap::new();
-        for export in info.exports.iter().filter(|export| export.space == crate::module::Space::Func) {
+        for export in info.exports.iter().filter(|export| export.space == Space::Func) {
             if let Some(function) = instance.get_func(&mut store, &export.name) {
                 functions.insert(export.index, function);
             }
@@ -170,6 +174,7 @@ impl Observer {
             switches: switches.clone(),
             has_threads: false,
             listener: Listener::default(),
+            misfit: None,
             asked: None,
         })
     }
@@ -221,8 +226,13 @@ impl Observer {
     /// Has it say what it has seen.
     pub fn report(&self, store: impl AsContextMut) -> Result<(), ObserverError> {
         let Some(exit) = self.exit else { return Ok(()) };
-        let named =
-            |error| ObserverError::Export { monitor: self.name.clone(), export: "wasm:exit".into(), error: Box::new(error) };
+        let named = |error| {
+            let (monitor, export) = (self.name.clone(), "wasm:exit".into());
+            match is_endless(&error) {
+                true => ObserverError::EndlessReport { monitor, export },
+                false => ObserverError::Export { monitor, export, error: Box::new(error) },
+            }
+        };
         exit.call(store, &[]).map(drop).map_err(named)
     }
 
@@ -276,6 +286,17 @@ impl Observer {
         *cursor += len as u32;
         Ok([Val::I32(at.cast_signed()), Val::I32(len as i32)])
     }
+}
+
+/// What is wrong with what is called at the end, if anything is.
+fn ending(info: &ModuleInfo) -> Option<Malformed> {
+    let export = info.exports.iter().find(|export| export.name == "wasm:exit")?;
+    let why = match export.space {
+        Space::Func if info.function_type(export.index).params().is_empty() => return None,
+        Space::Func => "what is called at the end is given nothing, and this function takes something",
+        _ => "only functions can be called at events",
+    };
+    Some(Malformed { name: export.name.clone(), at: 0..export.name.len(), why: why.into() })
 }
 
 /// Where texts are put, if the module says so.

@@ -171,7 +171,7 @@ impl Ready {
         let (when, offset) = match moment {
             Moment::Entry => (When::Entry, 0),
             Moment::Inside | Moment::Behind => (When::After, wish.pc),
-            Moment::Before | Moment::Landed | Moment::Taken => (When::Before, wish.pc),
+            Moment::Before | Moment::Landed | Moment::Taken | Moment::Instead => (When::Before, wish.pc),
         };
         let place = Place { function: wish.function, offset, when };
         let name = format!("of monitor {}", crate::error::Printable(&self.observer.name));

@@ -268,7 +268,37 @@ impl<T: 'static> Matcher<'_, T> {
         if place.last {
             place.results = self.returned();
         }
+        self.instead(&place, validator)?;
         self.all(&self.ordered.of_site(site, Mode::After), &place, Moment::Behind, validator)
+    }
+
+    /// What stands in place of an instruction gives what the instruction gives.
+    fn instead(&mut self, place: &Place<'_, '_>, validator: &Validator) -> Result<(), ObserverError> {
+        let rules = self.ordered.of_site(place.site, Mode::Alt);
+        if rules.is_empty() {
+            return Ok(());
+        }
+        let given = place.site.operator.operator_arity(validator).map_or(0, |(_, results)| results as usize);
+        let given = &place.results[..given.min(place.results.len())];
+        for rule in rules {
+            let function = self.observer.rules[usize::from(rule)].function;
+            let results = self.observer.module.inner.info.function_type(function).results();
+            match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
+                true => self.all(&[rule], place, Moment::Instead, validator)?,
+                false => self.misfit(rule, place, || format!("it gives [{}], and its function does not", types(given))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Something does not fit a place that its name asks for; the first of them is told if the monitor fits nowhere.
+    fn misfit(&mut self, rule: u16, place: &Place<'_, '_>, why: impl FnOnce() -> String) {
+        let place = crate::Place {
+            function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
+            offset: Some(place.site.offset as usize),
+        };
+        let rule = &self.observer.rules[usize::from(rule)].export;
+        self.observer.misfit.get_or_insert_with(|| format!("{rule}: at {place} {}", why()));
     }
 
     /// The beginning and the end of a basic block.
@@ -317,7 +347,10 @@ impl<T: 'static> Matcher<'_, T> {
                 What::Called(_) => arguments.push(Argument::Null),
                 What::Plain(asked) => match self.argument(asked, given, place, validator, id) {
                     Some(argument) => arguments.push(argument),
-                    None => return Ok(None),
+                    None => {
+                        self.misfit(number, place, || format!("there is no {asked} of type {}", given.ty));
+                        return Ok(None);
+                    }
                 },
             }
         }
@@ -470,6 +503,12 @@ fn is_reachable(validator: &Validator) -> bool {
 fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
     let of = |depth| validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type));
     (0..most).map_while(of).collect()
+}
+
+/// Types as people read them; they come from the top.
+fn types(list: &[Option<ValType>]) -> String {
+    let each = list.iter().rev().map(|ty| ty.map_or_else(|| "_".into(), |ty| ty.to_string()));
+    each.collect::<Vec<_>>().join(" ")
 }
 
 fn constant(value: Number) -> Argument {

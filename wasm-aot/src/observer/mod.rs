@@ -126,6 +126,9 @@ pub enum ObserverError {
     /// Its failures cannot be kept from the program.
     #[error("monitor {}: it keeps variables of activations, so that its failures cannot be its own: leave on-trap=off out", Printable(.0))]
     Contained(String),
+    /// Its failures would leave an instruction without results.
+    #[error("monitor {}: it stands in place of instructions, so that its failures cannot be its own: leave on-trap=off out", Printable(.0))]
+    Replacing(String),
     /// One of its functions has failed that is called by itself.
     #[error("monitor {}: {}: {error}", Printable(.monitor), Printable(.export))]
     Export {
@@ -135,6 +138,26 @@ pub enum ObserverError {
         export: String,
         /// Why.
         error: Box<Error>,
+    },
+    /// What it has to say does not end.
+    #[error("monitor {}: {}: it does not end", Printable(.monitor), Printable(.export))]
+    EndlessReport {
+        /// Its name.
+        monitor: String,
+        /// The function's export.
+        export: String,
+    },
+    /// Two functions would stand in place of one instruction.
+    #[error("monitor {}: {}: at {place} {} stands in place of the instruction already", Printable(.monitor), Printable(.export), Printable(.other))]
+    Conflict {
+        /// Its name.
+        monitor: String,
+        /// Its export.
+        export: String,
+        /// The one that was there before.
+        other: String,
+        /// Where in the program.
+        place: Box<Place>,
     },
     /// The program cannot be looked at.
     #[error(transparent)]

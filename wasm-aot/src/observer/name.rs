@@ -8,6 +8,7 @@
 //! Blanks may stand between all parts, and a list may end in a comma: whoever wrote the first such modules wrote both. Everything else that
 //! is not understood is an error with its place: a probe is never called with other arguments than it asked for.
 
+use super::site;
 use std::fmt;
 use std::ops::Range;
 use whamm::events::{self, Instruction};
@@ -39,6 +40,8 @@ impl PartialEq for Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Mode {
     Before,
+    /// In its place.
+    Alt,
     After,
     SemanticAfter,
     Entry,
@@ -111,8 +114,9 @@ const EXTENDED: [(&str, Asked); 15] = [
     ("line", Asked::Line),
     ("APP_MEMID", Asked::AppMemory),
 ];
-const MODES: [(&str, Mode); 5] = [
+const MODES: [(&str, Mode); 6] = [
     ("before", Mode::Before),
+    ("alt", Mode::Alt),
     ("after", Mode::After),
     ("semantic_after", Mode::SemanticAfter),
     ("entry", Mode::Entry),
@@ -155,6 +159,22 @@ pub(crate) struct Malformed {
     pub(crate) name: String,
     pub(crate) at: Range<usize>,
     pub(crate) why: String,
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Arg(n) => write!(f, "arg{n}"),
+            Self::Imm(n) => write!(f, "imm{n}"),
+            Self::Local(n) => write!(f, "local{n}"),
+            Self::Res(n) => write!(f, "res{n}"),
+            Self::Call(call) => write!(f, "{}(…)", call.function),
+            other => {
+                let known = PLAIN.iter().chain(&EXTENDED).find(|(_, asked)| asked == other);
+                f.write_str(known.map_or("what is asked for", |(name, _)| name))
+            }
+        }
+    }
 }
 
 impl fmt::Display for Malformed {
@@ -310,14 +330,15 @@ impl<'a> Reader<'a> {
         let (word, at) = self.identifier("_");
         let Some((_, mode)) = MODES.iter().find(|(name, _)| *name == word) else {
             let names = MODES.map(|(name, _)| name);
-            let hint = match word {
-                "alt" => ": an engine does not replace instructions".into(),
-                _ => near(word, names.into_iter()),
-            };
+            let hint = near(word, names.into_iter());
             return Err(self.wrong(at, format!("no such mode; there are {}{hint}", names.join(", "))));
         };
         match event {
             _ if !self.extended => Err(self.wrong(at, NEEDS_MARKER)),
+            Event::Any if *mode == Mode::Alt => Err(self.wrong(at, "say which instruction is replaced: `*` are all")),
+            Event::Opcode(op) if *mode == Mode::Alt && !site::is_replaced(op.name) => {
+                Err(self.wrong(at, format!("{} says where control goes on: it is not replaced", op.name)))
+            }
             Event::Any | Event::Opcode(_) => Ok(*mode),
             _ => Err(self.wrong(at, "only instructions have modes")),
         }
@@ -490,8 +511,9 @@ mod tests {
     fn modules_with_the_marker_may_ask_for_more() {
         let name = parse("wasm:opcode:call:after (res0, opidx)", true).expect("a name");
         assert_eq!((name.mode, asked(&name)), (Mode::After, vec![Asked::Res(0), Asked::OpIdx]));
-        let wrong = parse("wasm:opcode:call:alt ()", true).expect_err("malformed");
-        assert!(wrong.why.contains("does not replace"), "{wrong}");
+        assert_eq!(parse("wasm:opcode:call:alt ()", true).expect("a name").mode, Mode::Alt);
+        let wrong = parse("wasm:opcode:br_if:alt ()", true).expect_err("malformed");
+        assert!(wrong.why.contains("it is not replaced"), "{wrong}");
         assert!(parse("wasm:block:start:after ()", true).is_err());
     }
 

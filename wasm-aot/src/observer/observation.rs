@@ -4,6 +4,7 @@ use super::binding::{Binding, Bindings, Moment};
 use super::contained::Contained;
 use super::guest::Listener;
 use super::insertion::Inserted;
+use super::name::Mode;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
@@ -42,10 +43,13 @@ pub struct Observation {
     /// The stores of threads that have begun to execute the program.
     pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
-    places: Mutex<HashMap<u32, Vec<(u16, u16)>>>,
+    places: Mutex<Places>,
     /// What is added up before monitors say what they have seen.
     tallies: Mutex<Vec<Tally>>,
 }
+
+/// Monitors and rules, by the instruction at which they are called.
+type Places = HashMap<u32, Vec<(u16, u16)>>;
 
 /// A monitor at work.
 #[derive(Debug)]
@@ -116,7 +120,7 @@ impl Observation {
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
             let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
-            matched.places(&mut places);
+            matched.places(&mut places, &monitors, &program.info)?;
             let Matched { observer, guest, list, inserted, contained, .. } = matched;
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
@@ -206,6 +210,13 @@ impl Observation {
         &self.module
     }
 
+    /// Of monitors that have none, by their names: the first place that one of their exports names, and whose types it does not take.
+    pub fn misfits(&self) -> Vec<(String, String)> {
+        let monitors = self.monitors.lock();
+        let each = monitors.iter().filter(|monitor| monitor.matches == 0);
+        each.filter_map(|monitor| Some((monitor.observer.name.clone(), monitor.observer.misfit.clone()?))).collect()
+    }
+
     /// How many probes each monitor has in the program, by its name.
     pub fn matches(&self) -> Vec<(String, usize)> {
         self.monitors.lock().iter().map(|monitor| (monitor.observer.name.clone(), monitor.matches)).collect()
@@ -242,7 +253,7 @@ impl Observation {
             let why = "the program was compiled without sites, so that nothing can be attached";
             return Err(ObserverError::program(Error::Attach(why.into())));
         }
-        matched.places(&mut self.places.lock());
+        matched.places(&mut self.places.lock(), &self.monitors.lock(), &self.module.inner.info)?;
         let Matched { observer, guest, list, inserted, contained, .. } = matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
@@ -328,9 +339,6 @@ impl Observation {
     /// Whose doing it is that the program has ended so: a monitor's, with the exports that stand at the place, or its own.
     pub fn blame(&self, error: &Error) -> Option<String> {
         let Error::Trap(report) = error else { return None };
-        if report.trap == crate::Trap::Interrupted {
-            return None;
-        }
         let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
         let (places, monitors) = (self.places.lock(), self.monitors.lock());
         let at = places.get(&frame.offset?)?;
@@ -345,7 +353,11 @@ impl Observation {
         }
         let place =
             crate::Place { function: Some((frame.function, frame.name.clone())), offset: frame.offset.map(|at| at as usize) };
-        Some(format!("{}, at {place}: {}", names.join(", or "), report.trap))
+        let why = match report.trap {
+            crate::Trap::Interrupted => "was being called".into(),
+            trap => trap.to_string(),
+        };
+        Some(format!("{}, at {place}: {why}", names.join(", or ")))
     }
 
     /// Switches probes of a monitor, from whatever thread, at once; gives how many of those that were meant are on.
@@ -478,6 +490,9 @@ impl Matched {
             return Err(ObserverError::Threads { monitor: observer.name, why });
         }
         let contained = match observer.contained {
+            Some(_) if observer.rules.iter().any(|rule| rule.mode == Mode::Alt) => {
+                return Err(ObserverError::Replacing(observer.name));
+            }
             Some(_) if observer.keeps_slots() => return Err(ObserverError::Contained(observer.name)),
             Some(patience) => Contained::new(&observer, store.core().interruption(), patience),
             None => None,
@@ -492,10 +507,29 @@ impl Matched {
         &self.observer.name
     }
 
-    fn places(&self, places: &mut HashMap<u32, Vec<(u16, u16)>>) {
-        for (_, binding) in &self.list {
-            places.entry(binding.offset).or_default().push((self.number, binding.rule));
+    /// Notes what stands where. Only one may stand in place of an instruction.
+    fn places(&self, places: &mut Places, monitors: &[Monitor], info: &ModuleInfo) -> Result<(), ObserverError> {
+        let named = |(monitor, rule): (u16, u16)| {
+            let before = monitors.get(usize::from(monitor)).filter(|before| !before.is_gone).map(|before| &before.observer);
+            let observer = if monitor == self.number { Some(&self.observer) } else { before };
+            observer.map(|observer| (observer, &observer.rules[usize::from(rule)])).filter(|(_, rule)| rule.mode == Mode::Alt)
+        };
+        for (function, binding) in &self.list {
+            let there = places.entry(binding.offset).or_default();
+            if binding.moment == Moment::Instead
+                && let Some((observer, rule)) = there.iter().find_map(|at| named(*at))
+            {
+                let offset = Some(binding.offset as usize);
+                return Err(ObserverError::Conflict {
+                    monitor: self.observer.name.clone(),
+                    export: self.observer.rules[usize::from(binding.rule)].export.clone(),
+                    other: format!("{} of {}", rule.export, observer.name),
+                    place: Box::new(crate::Place { function: Some((*function, Some(info.label(*function)))), offset }),
+                });
+            }
+            there.push((self.number, binding.rule));
         }
+        Ok(())
     }
 }
 

@@ -31,7 +31,9 @@ impl Inline for Sequence {
     }
 
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let behind = at.builder().create_block();
+        // In place of an instruction: what is not called has the instruction executed.
+        let replaced = at.replaced();
+        let behind = replaced.unwrap_or_else(|| at.builder().create_block());
         let (mut is_conditional, mut counted) = (false, None);
         if let Some(word) = &self.word {
             let address = at.builder().ins().iconst(types::I64, word.address());
@@ -55,11 +57,16 @@ impl Inline for Sequence {
         for argument in &self.binding.arguments {
             args.push(self.argument(*argument, at)?);
         }
-        match &self.contained {
-            Some(call) => at.hand_over(call, &args),
-            None => drop(at.call_guest((&self.guest, self.home), self.binding.function, &args, self.binding.offset)?),
-        }
-        if is_conditional {
+        let results = match &self.contained {
+            Some(call) => {
+                at.hand_over(call, &args);
+                Vec::new()
+            }
+            None => at.call_guest((&self.guest, self.home), self.binding.function, &args, self.binding.offset)?,
+        };
+        if replaced.is_some() {
+            at.replace(&results);
+        } else if is_conditional {
             at.builder().ins().jump(behind, &[]);
             at.builder().switch_to_block(behind);
             at.builder().seal_block(behind);

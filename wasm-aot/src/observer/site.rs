@@ -198,6 +198,12 @@ fn leaves(operator: &Operator<'_>) -> bool {
     )
 }
 
+/// Whether something may stand in place of instructions of that name: not of those that say where control goes on.
+pub(crate) fn is_replaced(name: &str) -> bool {
+    const CONTROL: [&str; 9] = ["block", "loop", "if", "else", "end", "try_table", "unreachable", "throw", "throw_ref"];
+    !(name == "br" || ["br_", "return"].iter().any(|kind| name.starts_with(kind)) || CONTROL.contains(&name))
+}
+
 /// An immediate of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Immediate {

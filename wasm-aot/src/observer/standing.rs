@@ -90,6 +90,7 @@ pub(super) fn standing(binding: &Binding) -> (u32, compile::Moment) {
     match binding.moment {
         Moment::Entry => (0, compile::Moment::Entry),
         Moment::Before | Moment::Taken | Moment::Landed => (binding.offset, compile::Moment::Before),
+        Moment::Instead => (binding.offset, compile::Moment::Instead),
         Moment::Inside | Moment::Behind => (binding.offset, compile::Moment::After),
     }
 }

@@ -195,9 +195,21 @@ impl Activation {
         // The allocator may be what was interrupted; but nothing of the host's runs while machine code does, so it is not.
         let mut frames = Vec::with_capacity(DEPTH);
         frames.push(pc);
+        // SAFETY: (1) the store outlives its activations.
+        let store = unsafe { &*self.store };
+        // However deep a monitor is in itself, it is told where in the program it was called.
+        let mut sought = store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
+        let visit = |pc: usize| {
+            let is_sought = sought && store.is_aside(pc - 1);
+            sought &= !is_sought;
+            if frames.len() < DEPTH || is_sought {
+                frames.push(pc);
+            }
+            frames.len() < DEPTH || sought
+        };
         // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
         // where return addresses are no longer machine code's.
-        unsafe { super::backtrace::walk(&*self.store, frame, |pc| frames.len() < DEPTH && (frames.push(pc), true).1) };
+        unsafe { super::backtrace::walk(store, frame, visit) };
         // SAFETY: (1) as above.
         unsafe { (*self.store).depart_all((trap != Trap::Unreachable).then_some(pc), frame) };
         // SAFETY: (1) as above.

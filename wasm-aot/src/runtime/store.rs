@@ -224,6 +224,11 @@ impl StoreCore {
         Some(FrameInfo { module: module.info.name.clone(), function, name, offset: wasm, aside, source })
     }
 
+    /// Whether machine code at `pc` is a monitor's in a program, or calls one. Usable in a signal handler.
+    pub(crate) fn is_aside(&self, pc: usize) -> bool {
+        self.module_at(pc).is_some_and(|(_, code, offset)| code.is_aside(offset))
+    }
+
     /// Where functions of a type are entered.
     pub(crate) fn enter(&mut self, ty: TypeId) -> Result<*const u8, Error> {
         if let Some(known) = self.enter.get(&ty) {
