@@ -101,7 +101,8 @@ fn any_module_is_rewritten_to_a_valid_one() {
         config.max_memories = 2;
         let module = wasm_smith::Module::new(config, u)?.to_bytes();
         let script = Source::new("fuzz", *u.choose(&SCRIPTS)?);
-        let options = Options { exact_traps: u.arbitrary()?, ..Options::default() };
+        let most_globals = u.arbitrary::<bool>()?.then_some(10);
+        let options = Options { exact_traps: u.arbitrary()?, most_globals, ..Options::default() };
         if let Err(said) = whamm::instrument(&[script], &[cache()], &module, &options) {
             let text = said.to_string();
             assert!(!text.contains("would not be valid"), "{text}");

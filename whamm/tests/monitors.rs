@@ -71,8 +71,11 @@ fn rows(report: &str) -> Vec<String> {
 }
 
 fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
-    let output =
-        whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    rewritten_with(script, app, &Options::default())
+}
+
+fn rewritten_with(script: &Source, app: &[u8], options: &Options) -> Vec<String> {
+    let output = whamm::instrument(std::slice::from_ref(script), &libraries(), app, options).unwrap_or_else(|e| panic!("{e}"));
     let outcome = engine::run(&output.module, &[("cache", cache())]);
     rows(&outcome.kept)
 }
@@ -159,6 +162,17 @@ fn every_monitor_says_the_same_beside_the_core_library() {
         let (alone, _, _) = attached(script, &app);
         let (linked, _, _) = attached_with(script, &app, &beside);
         assert_eq!(alone, linked, "{}", script.name);
+    }
+}
+
+#[test]
+fn every_monitor_says_the_same_where_globals_are_few() {
+    for (app, most_globals) in [("sieve.wat", 0), ("sieve.wat", 12), ("fac.wat", 30)] {
+        let few = Options { most_globals: Some(most_globals), ..Options::default() };
+        for script in &monitors() {
+            let (all, some) = (rewritten(script, &program(app)), rewritten_with(script, &program(app), &few));
+            assert_eq!(all, some, "{} with {most_globals} globals", script.name);
+        }
     }
 }
 

@@ -248,7 +248,7 @@ impl Instr {
             }
             Strategy::Imported => Link::Imported,
         };
-        let options = Options { format, destination, exact_traps: self.exact_traps, link };
+        let options = Options { format, destination, exact_traps: self.exact_traps, link, most_globals: None };
         let output = match &self.app {
             Some(app) => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
             None => whamm::compile_monitor(&scripts, &libraries, &options)?,

@@ -3,6 +3,7 @@
 //! Where a variable lives is a [`Storage`]: locals of the function, globals of the module, or words of memory. What is known of a site is
 //! folded first, so that branches which cannot be taken leave no code.
 
+use super::counters::is_word;
 use super::locals::Locals;
 use super::support::Support;
 use crate::events::{Bound, Function as EventFunction};
@@ -535,7 +536,10 @@ impl<'a> Emitter<'a> {
         for (i, slot) in (0..).zip(ty.slots()) {
             match storage {
                 Storage::Locals(first) => written(self.put().local_get(first + i)),
-                Storage::Globals(first) => written(self.put().global_get(first + i)),
+                Storage::Globals(first) => {
+                    let reach = self.support.reach();
+                    reach.get(&mut self.put(), first + i, slot);
+                }
                 Storage::Constant(value) => written(self.put().i32_const(value.cast_signed())),
                 Storage::Frame(first) => self.frame("get", first + i, slot),
                 Storage::Memory(_, offset) => {
@@ -558,6 +562,13 @@ impl<'a> Emitter<'a> {
             match storage {
                 Storage::Locals(first) => {
                     self.put().local_set(first + i);
+                }
+                Storage::Globals(first) if is_word(first) => {
+                    let (held, reach) = (self.locals.take(slot), self.support.reach());
+                    self.put().local_set(held);
+                    reach.ready(&mut self.put(), first + i);
+                    self.put().local_get(held);
+                    reach.set(&mut self.put(), first + i, slot);
                 }
                 Storage::Globals(first) => {
                     self.put().global_set(first + i);

@@ -7,6 +7,7 @@
 pub mod cells;
 pub mod code;
 pub mod core;
+pub mod counters;
 pub mod destination;
 pub mod expression;
 pub mod function;

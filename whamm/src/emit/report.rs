@@ -111,19 +111,20 @@ impl Emitter<'_> {
     }
 }
 
-/// Where a global or shared variable lives: in globals, or, a map, at an address.
-pub fn place(support: &mut Support, variable: &Variable) -> Storage {
+/// Where a global or shared variable lives: in new globals or counters, or, a map, at an address.
+pub fn place(
+    support: &mut Support,
+    variable: &Variable,
+    new: impl Fn(&mut Support, &[(wasm_encoder::ValType, i64)]) -> u32,
+) -> Storage {
     if let Ty::Map(_) = variable.ty {
         return Storage::Constant(support.map(&variable.ty));
     }
     let init = variable.init.as_ref();
     let values = init.map(|e| constants(support, e)).unwrap_or_default();
-    let mut first = None;
-    for (i, slot) in variable.ty.slots().into_iter().enumerate() {
-        let global = support.global(slot, values.get(i).copied().unwrap_or(0));
-        first.get_or_insert(global);
-    }
-    Storage::Globals(first.unwrap_or(0))
+    let value = |i: usize| values.get(i).copied().unwrap_or(0);
+    let slots: Vec<_> = variable.ty.slots().into_iter().enumerate().map(|(i, slot)| (slot, value(i))).collect();
+    Storage::Globals(new(support, &slots))
 }
 
 /// The slots of a constant, as bits.

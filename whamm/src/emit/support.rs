@@ -6,6 +6,7 @@
 
 use super::cells::Cells;
 use super::core::{self, Pair};
+use super::counters::Words;
 use super::guest::Guest;
 use crate::hir::Program;
 use crate::types::Ty;
@@ -140,6 +141,8 @@ pub struct Layout {
     pub library_memories: HashMap<u32, u32>,
     /// The first memory that the program defines or imports.
     pub app_memory: Option<u32>,
+    /// How many globals there may be, if not as many as usual.
+    pub most_globals: Option<u32>,
 }
 
 /// What is added to a module.
@@ -169,6 +172,8 @@ pub struct Support {
     called: BTreeMap<u32, u32>,
     /// Counters that stand for elements of maps.
     pub(super) cells: Cells,
+    /// Counters that are no globals.
+    pub(super) words: Words,
     /// Things that cannot be expressed, found while writing code.
     pub refused: Vec<(crate::source::Span, String, String)>,
 }
@@ -199,6 +204,7 @@ impl Support {
             own_maps: None,
             called: BTreeMap::new(),
             cells: Cells::default(),
+            words: Words::default(),
             refused: vec![],
         }
     }
@@ -268,6 +274,12 @@ impl Support {
     pub fn global(&mut self, ty: ValType, init: i64) -> u32 {
         self.globals.push((ty, init));
         self.layout.globals + index(self.globals.len() - 1)
+    }
+
+    /// New mutable globals, one behind the other.
+    pub fn globals(&mut self, slots: &[(ValType, i64)]) -> u32 {
+        let all: Vec<u32> = slots.iter().map(|&(ty, init)| self.global(ty, init)).collect();
+        all.first().copied().unwrap_or(0)
     }
 
     /// How many globals there are.
@@ -473,7 +485,7 @@ impl Support {
 
     /// Whether a memory is needed at all.
     pub fn needs_memory(&self) -> bool {
-        !self.data.is_empty() || !self.linked.is_empty() || !self.guests.is_empty()
+        !self.data.is_empty() || !self.linked.is_empty() || !self.guests.is_empty() || self.words.size() > 0
     }
 
     /// How many memories there are.
@@ -496,7 +508,11 @@ impl Support {
         code: &mut CodeSection,
         data: &mut DataSection,
     ) {
-        let end = (DATA + index(self.data.len()) + 7) & !7;
+        let words = (DATA + index(self.data.len()) + 7) & !7;
+        if let Some(base) = self.words.base() {
+            self.globals[(base - self.layout.globals) as usize].1 = words.into();
+        }
+        let end = words + self.words.size();
         self.preset(0, end);
         for (params, results) in &self.types {
             types.ty().function(params.iter().copied(), results.iter().copied());

@@ -130,7 +130,7 @@ impl<'a> Maker<'a> {
         if options.format == report::Format::Json {
             support.preset_json();
         }
-        let globals = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        let globals = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
         let (frames, flipped) = frames::storage(program, &mut |e| report::constants(&mut support, e));
         Self {
             program,

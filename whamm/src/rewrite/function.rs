@@ -27,7 +27,7 @@ use super::walk::{self, Nesting, Op};
 use super::{Rewriter, frames_of};
 use crate::emit::code::{Bulk, Emitter, Scope, Storage, replaces};
 use crate::emit::locals::Locals;
-use crate::emit::support::val;
+use crate::emit::support::{Support, val};
 use crate::events::{Bound, Event, Mode};
 use crate::fold::{self, Known};
 use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Var};
@@ -347,14 +347,14 @@ impl<'a> Walker<'_, 'a> {
         own.init = value;
         let constant = own.init.as_ref().is_none_or(fold::is_constant);
         let late = if constant { None } else { own.init.take() };
-        let storage = crate::emit::report::place(&mut self.r.support, &own);
+        let storage = crate::emit::report::place(&mut self.r.support, &own, Support::counters);
         if let Some(e) = late {
             self.r.first.push((Some((storage, own.ty.clone())), e));
         }
         if variable.report {
             let words: Vec<Source> = match storage {
                 Storage::Constant(handle) => vec![Source::Constant(handle)],
-                Storage::Globals(first) => (first..).zip(own.ty.slots()).map(|(g, s)| Source::Global(g, s)).collect(),
+                Storage::Globals(first) => (first..).zip(own.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect(),
                 _ => vec![],
             };
             self.r.rows.add(&mut self.r.support, variable, Some(probe), (self.fid, pc), &words);
@@ -616,7 +616,7 @@ impl<'a> Walker<'_, 'a> {
             return;
         }
         for &(sum, amount) in &action.gains {
-            self.out.extend(tally::increase(sum, amount));
+            self.out.extend(tally::increase(sum, amount, self.r.support.reach()));
         }
         let (pc, index, last) = self.site(i, at_entry);
         let mut scope = self.scope(action, i, args, results);

@@ -46,6 +46,8 @@ pub struct Options {
     pub exact_traps: bool,
     /// Where the run-time support is.
     pub link: Link,
+    /// How many globals the output may have at the most; 900,000 if nothing is said. Counters beyond them are in memory.
+    pub most_globals: Option<u32>,
 }
 
 /// Where the run-time support is.
@@ -254,7 +256,12 @@ fn linked(program: &Program, libraries: &[Library], app: &App<'_>, options: &Opt
     let (functions, memories) = needed(program);
     let used = functions.iter().map(|f| f.0).chain(memories.iter().copied());
     let guests = if options.link == Link::Merged { guests(used.collect(), libraries, app) } else { BTreeMap::new() };
-    let mut layout = Layout { types: u32::try_from(app.types.len()).unwrap_or(0), globals: app.globals, ..Layout::default() };
+    let mut layout = Layout {
+        types: u32::try_from(app.types.len()).unwrap_or(0),
+        globals: app.globals,
+        most_globals: options.most_globals,
+        ..Layout::default()
+    };
     let mut wanted: Vec<(String, String)> = functions
         .iter()
         .filter(|f| !guests.contains_key(&f.0))
@@ -305,7 +312,7 @@ impl<'a> Rewriter<'a> {
         let mut remap = Remap::new(app);
         let mut support = linked(program, libraries, app, options, &mut remap);
         let added_only = tally::added_only(program);
-        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g)).collect();
+        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
         for (n, (storage, variable)) in (0..).zip(globals.iter().zip(&program.globals)) {
             if let (Storage::Constant(map), true) = (storage, added_only.contains(&n)) {
                 support.defer(*map, &variable.ty);

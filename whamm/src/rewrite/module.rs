@@ -185,13 +185,14 @@ impl<'a> Rewriter<'a> {
     fn add_up(&mut self, locals: &mut Locals) -> Vec<u8> {
         let mut code = Vec::new();
         for ((sum, wide), parts) in std::mem::take(&mut self.parts) {
-            let slot = if wide { ValType::I64 } else { ValType::I32 };
-            let (before, now) = (self.support.global(slot, 0), locals.take(slot));
+            let slot = tally::slot(wide);
+            let (before, now) = (self.support.counter(slot), locals.take(slot));
+            let reach = self.support.reach();
             let totals: Vec<u32> = parts
                 .chunks(COLLECTED)
                 .map(|chunk| {
                     let index = self.support.reserve("whamm.total");
-                    self.support.define(index, &(vec![], vec![slot]), tally::total(chunk, wide));
+                    self.support.define(index, &(vec![], vec![slot]), tally::total(chunk, wide, reach));
                     index
                 })
                 .collect();
@@ -208,14 +209,21 @@ impl<'a> Rewriter<'a> {
                 put.call(*total);
                 add(&mut put);
             }
-            put.local_set(now).global_get(sum).local_get(now).global_get(before);
+            put.local_set(now);
+            reach.ready(&mut put, sum);
+            reach.get(&mut put, sum, slot);
+            put.local_get(now);
+            reach.get(&mut put, before, slot);
             if wide {
                 put.i64_sub();
             } else {
                 put.i32_sub();
             }
             add(&mut put);
-            put.global_set(sum).local_get(now).global_set(before);
+            reach.set(&mut put, sum, slot);
+            reach.ready(&mut put, before);
+            put.local_get(now);
+            reach.set(&mut put, before, slot);
         }
         code
     }
@@ -224,10 +232,11 @@ impl<'a> Rewriter<'a> {
     fn merge_elements(&mut self, locals: &mut Locals) -> Vec<u8> {
         let elements = std::mem::take(&mut self.elements);
         let mut code = Vec::new();
-        for ((_, key), (map, global, wide)) in elements {
+        for ((_, key), (map, counter, wide)) in elements {
+            let (reach, slot) = (self.support.reach(), tally::slot(wide));
             let Ty::Map(kv) = map.ty.clone() else { continue };
             let key = crate::hir::Expr { kind: crate::hir::ExprKind::Int(key.into()), ty: kv.0.clone(), span: map.span };
-            let held = Storage::Globals(global);
+            let held = Storage::Globals(counter);
             let stmt = Stmt::Update(
                 crate::hir::Place::Element(Box::new(map.clone()), Box::new(key)),
                 crate::syntax::ast::BinOp::Add,
@@ -235,18 +244,20 @@ impl<'a> Rewriter<'a> {
             );
             let scope = Scope { globals: self.globals.clone(), frames: vec![held], ..Scope::default() };
             let mut emitter = Emitter::new(&mut self.support, locals, &scope, &Nothing, self.program, self.libraries);
-            emitter.put().global_get(global);
+            reach.get(&mut emitter.put(), counter, slot);
             if wide {
                 emitter.put().i64_eqz().i32_eqz();
             }
             emitter.put().if_(wasm_encoder::BlockType::Empty);
             emitter.body(None, std::slice::from_ref(&stmt));
+            reach.ready(&mut emitter.put(), counter);
             if wide {
                 emitter.put().i64_const(0);
             } else {
                 emitter.put().i32_const(0);
             }
-            emitter.put().global_set(global).end();
+            reach.set(&mut emitter.put(), counter, slot);
+            emitter.put().end();
             code.extend(std::mem::take(&mut emitter.out));
         }
         code
@@ -255,7 +266,7 @@ impl<'a> Rewriter<'a> {
     fn frame_rows(&mut self) {
         for ((fid, n), first) in std::mem::take(&mut self.framed) {
             let variable: &'a Variable = &self.program.frames[n as usize];
-            let words: Vec<Source> = (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Global(g, s)).collect();
+            let words: Vec<Source> = (first..).zip(variable.ty.slots()).map(|(g, s)| Source::Counter(g, s)).collect();
             self.rows.add(&mut self.support, variable, None, (fid, 0), &words);
         }
     }
@@ -316,7 +327,7 @@ impl<'a> Rewriter<'a> {
 
     /// A function that stores words from an address on: eight of a type at a time, and the rest one by one.
     fn collector(&mut self, number: u32, sources: &[Source]) -> u32 {
-        let memory = self.support.layout().memory;
+        let (memory, reach) = (self.support.layout().memory, self.support.reach());
         let reserved = self.support.reserve("whamm.collect");
         let mut body = Function::new([]);
         let first = number * u32::try_from(COLLECTED).unwrap_or(0) * WORD;
@@ -327,14 +338,14 @@ impl<'a> Rewriter<'a> {
             let (run, rest) = left.split_at(same);
             let (whole, single) = run.split_at(same - same % TOGETHER);
             for sources in whole.chunks(TOGETHER) {
-                sources.iter().for_each(|source| source.push(&mut body.instructions()));
+                sources.iter().for_each(|source| source.push(&mut body.instructions(), reach));
                 body.instructions().call(self.keeper(ty));
             }
             if !single.is_empty() {
                 body.instructions().local_set(0);
                 for (n, source) in (0..).zip(single) {
                     body.instructions().local_get(0);
-                    source.push(&mut body.instructions());
+                    source.push(&mut body.instructions(), reach);
                     keep(&mut body.instructions(), ty, word(n * WORD, memory));
                 }
                 let next = u32::try_from(single.len()).unwrap_or(0) * WORD;

@@ -1,6 +1,7 @@
 //! Rows of the report for sites: packed, for the run-time support to unpack.
 
 use super::tally::{self, Part};
+use crate::emit::counters::Reach;
 use crate::emit::report;
 use crate::emit::support::Support;
 use crate::hir::{Probe, Variable};
@@ -20,8 +21,8 @@ struct Row {
 /// Where a word of a row's value is while the program runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// In a global of this type.
-    Global(u32, ValType),
+    /// A counter of this type.
+    Counter(u32, ValType),
     /// It is what runs add up to, as an i32 or an i64.
     Parts(Vec<Part>, bool),
     /// It is always the same: the handle of a map.
@@ -32,22 +33,20 @@ impl Source {
     /// Of which type it is.
     pub(crate) fn slot(&self) -> ValType {
         match self {
-            Self::Global(_, ty) => *ty,
+            Self::Counter(_, ty) => *ty,
             Self::Parts(_, true) => ValType::I64,
             Self::Parts(_, false) | Self::Constant(_) => ValType::I32,
         }
     }
 
     /// Pushes it.
-    pub(crate) fn push(&self, put: &mut InstructionSink<'_>) {
+    pub(crate) fn push(&self, put: &mut InstructionSink<'_>, reach: Reach) {
         match self {
             Self::Constant(value) => {
                 put.i32_const(value.cast_signed());
             }
-            Self::Global(global, _) => {
-                put.global_get(*global);
-            }
-            Self::Parts(parts, wide) => tally::push(put, parts, *wide),
+            Self::Counter(counter, ty) => reach.get(put, *counter, *ty),
+            Self::Parts(parts, wide) => tally::push(put, parts, *wide, reach),
         }
     }
 }
@@ -60,8 +59,8 @@ pub(crate) struct Rows {
     known: HashMap<(usize, Option<usize>), u32>,
     /// Where the words of values come from.
     pub(crate) words: Vec<Source>,
-    /// Words of globals, by global.
-    shared: Vec<Option<u32>>,
+    /// Words of counters.
+    shared: HashMap<u32, u32>,
 }
 
 fn count(n: usize) -> u32 {
@@ -88,16 +87,10 @@ impl Rows {
         }
         let word = match words {
             // Sites whose counts are always equal share a counter, and so a word.
-            [Source::Global(global, _)] => {
-                let at = *global as usize;
-                if self.shared.len() <= at {
-                    self.shared.resize(at + 1, None);
-                }
-                *self.shared[at].get_or_insert_with(|| {
-                    self.words.push(words[0].clone());
-                    count(self.words.len() - 1)
-                })
-            }
+            [Source::Counter(counter, _)] => *self.shared.entry(*counter).or_insert_with(|| {
+                self.words.push(words[0].clone());
+                count(self.words.len() - 1)
+            }),
             _ => {
                 self.words.extend_from_slice(words);
                 count(self.words.len() - words.len())

@@ -6,6 +6,7 @@
 //! control can come to from elsewhere, and after one behind which it may not go on: a branch, a call, a trap that is certain. Sites whose
 //! counters would always be equal share one.
 
+use crate::emit::counters::Reach;
 use crate::events::Event;
 use crate::hir::{Body, Expr, ExprKind, Place, Program, Stmt, Var};
 use crate::syntax::ast::BinOp;
@@ -13,13 +14,13 @@ use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
 use wasm_encoder::{InstructionSink, ValType};
 
-/// A Wasm global, and whether it is an i64.
+/// A counter, and whether it is an i64.
 pub(crate) type Sum = (u32, bool);
 
 /// What is added to which sums.
 pub(crate) type Gains = Vec<(Sum, i64)>;
 
-/// What the runs of a stretch add to a sum: how often it was run is in a global, and each run adds an amount.
+/// What the runs of a stretch add to a sum: how often it was run is in a counter, and each run adds an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// How often the stretch was run.
@@ -62,40 +63,47 @@ impl Stretch {
     }
 
     /// The code that counts.
-    pub(crate) fn code(&self) -> Vec<u8> {
-        self.counters.iter().flat_map(|(&(amount, wide), &global)| increase((global, wide), amount)).collect()
+    pub(crate) fn code(&self, reach: Reach) -> Vec<u8> {
+        self.counters.iter().flat_map(|(&(amount, wide), &counter)| increase((counter, wide), amount, reach)).collect()
     }
+}
+
+/// The type of a sum.
+pub(crate) fn slot(wide: bool) -> ValType {
+    if wide { ValType::I64 } else { ValType::I32 }
 }
 
 /// The code that adds to a sum.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
-pub(crate) fn increase((global, wide): Sum, amount: i64) -> Vec<u8> {
+pub(crate) fn increase((counter, wide): Sum, amount: i64, reach: Reach) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut put = InstructionSink::new(&mut bytes);
-    put.global_get(global);
+    let slot = slot(wide);
+    reach.ready(&mut put, counter);
+    reach.get(&mut put, counter, slot);
     if wide {
         put.i64_const(amount).i64_add();
     } else {
         put.i32_const(amount as i32).i32_add();
     }
-    put.global_set(global);
+    reach.set(&mut put, counter, slot);
     bytes
 }
 
 /// The code of a function that gives what runs have added to a sum; there are some.
-pub(crate) fn total(parts: &[Part], wide: bool) -> wasm_encoder::Function {
+pub(crate) fn total(parts: &[Part], wide: bool, reach: Reach) -> wasm_encoder::Function {
     let mut body = wasm_encoder::Function::new([]);
     let mut put = body.instructions();
-    push(&mut put, parts, wide);
+    push(&mut put, parts, wide, reach);
     put.end();
     body
 }
 
 /// Pushes what runs add up to.
 #[expect(clippy::cast_possible_truncation, reason = "the low bits are what an i32 keeps")]
-pub(crate) fn push(put: &mut InstructionSink<'_>, parts: &[Part], wide: bool) {
+pub(crate) fn push(put: &mut InstructionSink<'_>, parts: &[Part], wide: bool, reach: Reach) {
     for (n, part) in parts.iter().enumerate() {
-        put.global_get(part.runs.0);
+        reach.get(put, part.runs.0, slot(part.runs.1));
         match (part.runs.1, wide) {
             (true, false) => {
                 put.i32_wrap_i64();

@@ -57,10 +57,11 @@ impl<'a> Walker<'_, 'a> {
             let variable = &self.r.program.frames[n as usize];
             let slots = variable.ty.slots();
             let (support, fid) = (&mut self.r.support, self.fid);
-            let first = *self.r.framed.entry((fid, n)).or_insert_with(|| {
-                let all: Vec<u32> = slots.iter().map(|&s| support.global(s, 0)).collect();
-                all.first().copied().unwrap_or(0)
-            });
+            let first = *self
+                .r
+                .framed
+                .entry((fid, n))
+                .or_insert_with(|| support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>()));
             let known = fold::Nothing;
             let scope = Scope::default();
             let mut emitter =

@@ -205,10 +205,11 @@ impl<'a> Walker<'_, 'a> {
     pub(super) fn callee(&mut self, shared: &Shared, times: usize, in_place: bool) -> Option<u32> {
         let params = shared.types.repeat(times);
         let mut locals = Locals::new(u32::try_from(params.len()).ok()?);
+        let reach = self.r.support.reach();
         let mut code: Vec<u8> = shared
             .gains
             .iter()
-            .flat_map(|&(sum, amount)| tally::increase(sum, amount * i64::try_from(times).unwrap_or(0)))
+            .flat_map(|&(sum, amount)| tally::increase(sum, amount * i64::try_from(times).unwrap_or(0), reach))
             .collect();
         let own: Vec<u32> = (0..u32::try_from(params.len()).ok()?).collect();
         for n in 0..times {
@@ -281,12 +282,13 @@ impl<'a> Walker<'_, 'a> {
         bounds.insert(Bound::Offset, Storage::Locals(given));
         let scope = Scope { bounds, ..Scope::default() };
         let (program, libraries) = (self.r.program, self.r.libraries);
+        let reach = self.r.support.reach();
         let mut emitter = Emitter::new(&mut self.r.support, &mut locals, &scope, &Nothing, program, libraries);
         for (value, &local) in values.iter().zip(&own) {
             emitter.expr(value);
             emitter.put().local_set(local);
         }
-        let mut code: Vec<u8> = shared.gains.iter().flat_map(|&(sum, amount)| tally::increase(sum, amount)).collect();
+        let mut code: Vec<u8> = shared.gains.iter().flat_map(|&(sum, amount)| tally::increase(sum, amount, reach)).collect();
         code.append(&mut emitter.out);
         let back = |code: &mut Vec<u8>, n: u32| {
             for local in 0..n {

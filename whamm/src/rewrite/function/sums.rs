@@ -228,7 +228,7 @@ impl<'a> Walker<'_, 'a> {
         if let Some(&known) = self.r.otherwise.get(&key) {
             return known;
         }
-        let global = self.r.support.global(if wide { ValType::I64 } else { ValType::I32 }, 0);
+        let global = self.r.support.counter(if wide { ValType::I64 } else { ValType::I32 });
         let undone = usual.iter().map(|&(sum, amount)| (sum, amount.wrapping_neg()));
         for (sum, amount) in undone.chain(other.iter().copied()) {
             self.r.parts.entry(sum).or_default().push(Part { runs: (global, wide), amount });
@@ -259,7 +259,7 @@ impl<'a> Walker<'_, 'a> {
                 Addend::Element(n, key, map, ty) => {
                     let (slot, support) = (ty.slots()[0], &mut self.r.support);
                     let wide = slot == ValType::I64;
-                    let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.global(slot, 0), wide));
+                    let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.counter(slot), wide));
                     let sum = (entry.1, wide);
                     self.add(sum, always, through);
                 }
@@ -271,8 +271,8 @@ impl<'a> Walker<'_, 'a> {
     fn count(&mut self, always: i64, through: i64, slot: ValType) -> Source {
         let wide = slot == ValType::I64;
         match (always, through) {
-            (_, 0) => Source::Global(self.counter(always, wide), slot),
-            (0, 1) => Source::Global(self.passages(wide), slot),
+            (_, 0) => Source::Counter(self.counter(always, wide), slot),
+            (0, 1) => Source::Counter(self.passages(wide), slot),
             (always, through) => {
                 let passages = Part { runs: (self.passages(wide), wide), amount: through };
                 let runs = (always != 0).then(|| Part { runs: (self.counter(1, wide), wide), amount: always });
@@ -297,7 +297,7 @@ impl<'a> Walker<'_, 'a> {
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
         let at = self.out.len();
-        self.stretch.get_or_insert_with(|| Stretch::new(at)).counter(amount, wide, || support.global(slot, 0))
+        self.stretch.get_or_insert_with(|| Stretch::new(at)).counter(amount, wide, || support.counter(slot))
     }
 
     /// The stretch that goes on here, or begins here.
@@ -313,7 +313,7 @@ impl<'a> Walker<'_, 'a> {
     fn passages(&mut self, wide: bool) -> u32 {
         let support = &mut self.r.support;
         let slot = if wide { ValType::I64 } else { ValType::I32 };
-        *self.behind_branch.entry(wide).or_insert_with(|| support.global(slot, 0))
+        *self.behind_branch.entry(wide).or_insert_with(|| support.counter(slot))
     }
 
     /// Behind a branch whose passages are counted a stretch begins.
@@ -336,17 +336,17 @@ impl<'a> Walker<'_, 'a> {
         if let (true, Some((&sum, &amount))) =
             (!self.hot_stretch && sums.len() == 1 && stretch.is_plain(), sums.first_key_value())
         {
-            self.inserts.push((stretch.at, tally::increase(sum, amount)));
+            self.inserts.push((stretch.at, tally::increase(sum, amount, self.r.support.reach())));
             return;
         }
         if !sums.is_empty() {
             let wide = sums.keys().any(|s| s.1);
             let slot = if wide { ValType::I64 } else { ValType::I32 };
-            let runs = (stretch.counter(1, wide, || self.r.support.global(slot, 0)), wide);
+            let runs = (stretch.counter(1, wide, || self.r.support.counter(slot)), wide);
             for (sum, amount) in sums {
                 self.r.parts.entry(sum).or_default().push(Part { runs, amount });
             }
         }
-        self.inserts.push((stretch.at, stretch.code()));
+        self.inserts.push((stretch.at, stretch.code(self.r.support.reach())));
     }
 }

@@ -1,0 +1,114 @@
+//! Where counters are: in globals, as far as engines allow so many, and then in words of our memory.
+//!
+//! Both are known by numbers. What is in memory lies behind everything else there; where that is is known only when all is written, and
+//! stands in a global until then.
+
+use super::code::{WORD, word};
+use super::support::{Support, index};
+use wasm_encoder::{InstructionSink, ValType};
+
+/// Engines allow a million globals; some remain for what has to be one.
+const MOST: u32 = 900_000;
+
+/// Numbers from this one on are those of words.
+const WORDS: u32 = 1 << 31;
+
+/// How words are reached.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reach {
+    /// The global that has the address of the first.
+    base: u32,
+    /// In which memory they are.
+    memory: u32,
+}
+
+impl Reach {
+    /// Prepares for [`set`](Self::set), before the value is pushed.
+    pub fn ready(self, put: &mut InstructionSink<'_>, counter: u32) {
+        if is_word(counter) {
+            put.global_get(self.base);
+        }
+    }
+
+    /// Pushes what a counter has.
+    pub fn get(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
+        if !is_word(counter) {
+            put.global_get(counter);
+            return;
+        }
+        let at = word((counter - WORDS) * WORD, self.memory);
+        put.global_get(self.base);
+        match ty {
+            ValType::I64 => put.i64_load(at),
+            ValType::F32 => put.f32_load(at),
+            ValType::F64 => put.f64_load(at),
+            _ => put.i32_load(at),
+        };
+    }
+
+    /// Pops what a counter is to have.
+    pub fn set(self, put: &mut InstructionSink<'_>, counter: u32, ty: ValType) {
+        if !is_word(counter) {
+            put.global_set(counter);
+            return;
+        }
+        let at = word((counter - WORDS) * WORD, self.memory);
+        match ty {
+            ValType::I64 => put.i64_store(at),
+            ValType::F32 => put.f32_store(at),
+            ValType::F64 => put.f64_store(at),
+            _ => put.i32_store(at),
+        };
+    }
+}
+
+/// Whether a counter is in memory.
+pub fn is_word(counter: u32) -> bool {
+    counter >= WORDS
+}
+
+/// Counters that are words of memory.
+#[derive(Debug, Default)]
+pub(super) struct Words {
+    count: u32,
+    /// The global with the address of the first.
+    base: Option<u32>,
+}
+
+impl Words {
+    /// How many bytes they need.
+    pub(super) fn size(&self) -> u32 {
+        self.count * WORD
+    }
+
+    pub(super) fn base(&self) -> Option<u32> {
+        self.base
+    }
+}
+
+impl Support {
+    /// A new counter, or another number that begins with zero.
+    pub fn counter(&mut self, ty: ValType) -> u32 {
+        self.counters(&[(ty, 0)])
+    }
+
+    /// New numbers, one behind the other. All of those in memory begin with zero.
+    pub fn counters(&mut self, slots: &[(ValType, i64)]) -> u32 {
+        let most = self.layout.most_globals.unwrap_or(MOST);
+        let fits = self.layout.globals as usize + self.global_count() + slots.len() < most as usize;
+        if fits || slots.iter().any(|slot| slot.1 != 0) {
+            return self.globals(slots);
+        }
+        if self.words.base.is_none() {
+            self.words.base = Some(self.global(ValType::I32, 0));
+        }
+        let first = WORDS + self.words.count;
+        self.words.count += index(slots.len());
+        first
+    }
+
+    /// How counters in memory are reached.
+    pub fn reach(&self) -> Reach {
+        Reach { base: self.words.base.unwrap_or_default(), memory: self.layout.memory }
+    }
+}
