@@ -334,6 +334,14 @@ fn a_trace_has_every_instruction_that_was_begun_with_its_operands() {
     let expected = "> f 9\n  +1 f64.const 1.5\n  +10 f64.const -2\n  +19 f64.mul  1.5 -2\n  +20 drop  -3\n  +21 local.get 0\n  \
                     +23 i32.const 3\n  +25 i32.sub  9 3\n  +26 end  6\n< f 6\n";
     assert_eq!(written(text, &[9], "trace", "file"), expected);
+    let csv = written(text, &[9], "trace,form=csv", "file");
+    assert!(
+        csv.starts_with("depth,event,function,offset,instruction,values\n0,>,\"f\",,,9\n0,+,\"f\",1,f64.const 1.5,\n"),
+        "{csv}"
+    );
+    let json = written(text, &[9], "trace,form=json", "file");
+    let lines: Vec<serde_json::Value> = json.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!((lines.len(), &lines[3]["values"][1], &lines[9]["event"]), (10, &"-2".into(), &"<".into()));
 }
 
 #[test]
@@ -493,8 +501,12 @@ fn bad_choices_are_refused_by_name() {
         Err(error) => error.to_string(),
         Ok(choices) => Watch::new(choices).expect_err("refused").to_string(),
     };
-    assert!(error("profile,depth=deep").contains("depth=deep: expected a number"), "{}", error("profile,depth=deep"));
+    assert!(error("profile,depth=deep").contains("depth=deep: expected a number from 1 on"), "{}", error("profile,depth=deep"));
     assert!(error("profile,pprof").contains("needs a value"), "{}", error("profile,pprof"));
     assert!(error("memory,trace=/no/such/folder/x").contains("trace=/no/such/folder/x: No such file"));
     assert!(error("profle").contains("did you mean profile?"));
+    assert!(error("imix").contains("did you mean opcodes?") && error("").contains("called \"\""));
+    assert!(error("hotness,").contains("no option \"\"") && error("trace,form=xml").contains("text, csv and json"));
+    let nobody = &observed(LOOPS, &[1], &["loops,function=nosuch*"])[0];
+    assert_eq!(nobody.notes, ["no function is called nosuch*"]);
 }

@@ -134,6 +134,9 @@ fn wrong_choices_are_refused_before_the_program_runs() {
     let full = place.run(&["run", "--monitor", "loops", "--report", "/dev/full", &program]);
     assert_eq!((full.status.code(), &full.stdout[..]), (Some(7), &b"hello\n"[..]));
     assert!(errors(&full).contains("--report /dev/full: No space left"), "{}", errors(&full));
+    let full = place.run(&["run", "--monitor", "profile,pprof=/dev/full,function=nosuch*", &program]);
+    assert!(errors(&full).contains("pprof: No space left"), "{}", errors(&full));
+    assert!(errors(&full).contains("no function is called nosuch*"), "{}", errors(&full));
 }
 
 #[test]

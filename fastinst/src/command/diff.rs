@@ -37,7 +37,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         let terminal = io::stdout().is_terminal();
         let sort = profiler::Sort::Total;
-        diff.table(&profiler::TableOptions { width: Shape::width(terminal), sort, rows: args.rows, color: terminal })
+        diff.table(&profiler::TableOptions {
+            width: Shape::width(terminal),
+            sort,
+            rows: args.rows,
+            color: terminal,
+            ..Default::default()
+        })
     };
     io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)

@@ -132,6 +132,6 @@ pub(crate) fn show(profile: &Profile, format: Format, shape: &Shape) -> Result<V
         Sort::Max => profiler::Sort::Max,
         Sort::Name => profiler::Sort::Name,
     };
-    let options = TableOptions { width: shape.width, sort, rows: shape.rows, color: shape.color };
+    let options = TableOptions { width: shape.width, sort, rows: shape.rows, color: shape.color, ..Default::default() };
     Ok(format.bytes(&profile, &options)?)
 }

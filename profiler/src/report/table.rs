@@ -13,6 +13,8 @@ pub struct TableOptions {
     pub sort: Sort,
     /// How many functions it has; 0 for all.
     pub rows: usize,
+    /// How people come to see all functions.
+    pub all_rows: &'static str,
     /// Whether a terminal shows it that knows colours.
     pub color: bool,
 }
@@ -38,7 +40,7 @@ pub enum Sort {
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { width: 160, sort: Sort::Total, rows: 30, color: false }
+        Self { width: 160, sort: Sort::Total, rows: 30, all_rows: "see --rows 0", color: false }
     }
 }
 
@@ -82,7 +84,7 @@ impl Profile {
             self.row(&mut text, function, own, whole, room);
         }
         if shown < rows.len() {
-            let _ = writeln!(text, "… and {} more functions: see --rows 0", rows.len() - shown);
+            let _ = writeln!(text, "… and {} more functions: {}", rows.len() - shown, options.all_rows);
         }
         self.foot(&mut text);
         text

@@ -80,7 +80,11 @@ impl Ctl {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let Some(pid) = self.pid else {
             let each = programs().into_iter().filter_map(|pid| Some(format!("{pid}  {}\n", program(pid)?)));
-            return print(each.collect::<String>());
+            let all: String = each.collect();
+            if all.is_empty() {
+                eprintln!("wasm-aot: no program of `wasm-aot run` is running that would answer");
+            }
+            return print(all);
         };
         let mut again = None;
         let line = match self.request.unwrap_or(Request::Status) {

@@ -36,8 +36,11 @@ impl Form {
 
 /// Writes a file's contents anew.
 pub(super) fn rewrite(mut file: &File, contents: &[u8]) -> std::io::Result<()> {
-    file.set_len(0)?;
-    file.rewind()?;
+    // Devices and pipes have neither a length nor a place.
+    if file.metadata()?.is_file() {
+        file.set_len(0)?;
+        file.rewind()?;
+    }
     file.write_all(contents)
 }
 

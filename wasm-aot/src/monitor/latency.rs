@@ -226,8 +226,9 @@ impl Hooked for Latency {
             report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
         }
         let rows = self.choice.top().unwrap_or(0);
-        let table = profile.table(&TableOptions { rows, ..TableOptions::default() });
-        report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes.join("\n")));
+        let table = profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..TableOptions::default() });
+        // The table has said already what comes first.
+        report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
         report
     }
 }

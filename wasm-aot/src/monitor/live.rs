@@ -169,7 +169,8 @@ impl Live {
                     None => known.choice.report(&self.module)?,
                 };
                 let note = format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed());
-                report.notes.push(note);
+                known.choice.nobody(&self.module).into_iter().for_each(|nobody| report.remark(nobody));
+                report.remark(note);
                 Some(report)
             })
             .collect()

@@ -180,6 +180,7 @@ pub const KINDS: &[Kind] = &[
         options: &[
             ("calls", "calls and returns only, with arguments and results"),
             ("file=FILE", "where it goes, instead of stderr"),
+            ("form=FORM", "text, csv or json: a line for each of them"),
         ],
         source: Source::Hooks(trace::begin),
     },

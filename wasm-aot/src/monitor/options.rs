@@ -1,6 +1,7 @@
 //! What people write behind `--monitor`: a name, and options.
 
 use super::{KINDS, Kind};
+use crate::runtime::Module;
 use globset::{Glob, GlobMatcher};
 use std::fs::File;
 use thiserror::Error;
@@ -12,13 +13,13 @@ const TOP: usize = 40;
 #[derive(Debug, Error)]
 pub enum MonitorError {
     /// There is no such monitor.
-    #[error("no monitor is called {name}{}; there are {}", hint(.name, KINDS.iter().map(|kind| kind.name)), names())]
+    #[error("no monitor is called {}{}; there are {}", quoted(.name), monitor_hint(.name), names())]
     Unknown {
         /// What was asked for.
         name: String,
     },
     /// The monitor has no such option.
-    #[error("{monitor} has no option {option}{}; it has {known}", hint(.option, .known.split(", ")))]
+    #[error("{monitor} has no option {}{}; it has {known}", quoted(.option), hint(.option, .known.split(", ")))]
     Option {
         /// The monitor.
         monitor: &'static str,
@@ -44,6 +45,31 @@ pub enum MonitorError {
 
 fn names() -> String {
     KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>().join(", ")
+}
+
+/// A name that people can see in a sentence, also if it is empty.
+fn quoted(name: &str) -> &str {
+    if name.is_empty() { "\"\"" } else { name }
+}
+
+/// What monitors are called elsewhere.
+const ALIASES: [(&str, &str); 9] = [
+    ("imix", "opcodes"),
+    ("control", "control-flow"),
+    ("cfg", "control-flow"),
+    ("fprofile", "functions"),
+    ("memstats", "memory"),
+    ("mem", "memory"),
+    ("call-graph", "calls"),
+    ("calltree", "profile"),
+    ("flamegraph", "profile,svg"),
+];
+
+fn monitor_hint(name: &str) -> String {
+    match ALIASES.iter().find(|(alias, _)| *alias == name) {
+        Some((_, known)) => format!(" (did you mean {known}?)"),
+        None => hint(name, KINDS.iter().map(|kind| kind.name)),
+    }
 }
 
 /// The known name that looks like `name`, as a question.
@@ -107,6 +133,15 @@ impl Choice {
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
     }
 
+    /// Whether functions are asked for of which the module has none, in a sentence.
+    pub(super) fn nobody(&self, module: &Module) -> Option<String> {
+        let glob = self.functions.as_ref()?;
+        let info = &module.inner.info;
+        let all = 0..info.imported.functions + info.bodies.len() as u32;
+        let mut labels = all.map(|function| module.inner.label(function));
+        (!labels.any(|label| self.wants(&label))).then(|| format!("no function is called {}", glob.glob().glob()))
+    }
+
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.kind.name
@@ -162,7 +197,7 @@ fn check(option: &str, value: &str) -> Result<(), &'static str> {
     match (option.contains('='), option.contains('['), value.is_empty()) {
         (false, _, false) => Err("the option takes no value"),
         (true, false, true) => Err("the option needs a value"),
-        _ if option.ends_with("=N") && value.parse::<u32>().is_err() => Err("expected a number"),
+        _ if option.ends_with("=N") && !value.parse::<u32>().is_ok_and(|number| number > 0) => Err("expected a number from 1 on"),
         _ => Ok(()),
     }
 }

@@ -83,7 +83,7 @@ impl Hooked for Profile {
         });
         for (form, file) in &self.files {
             if let Err(error) = flame::rewrite(file, &table.drawn(*form)) {
-                report.notes.push(format!("{}: {error}", form.option()));
+                report.remark(format!("{}: {error}", form.option()));
             }
         }
         report

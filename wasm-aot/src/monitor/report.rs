@@ -118,6 +118,15 @@ impl Report {
         Self { monitor, columns: columns.to_vec(), ..Self::default() }
     }
 
+    /// Adds a line below, also below what is drawn instead of rows if that is for people.
+    pub(super) fn remark(&mut self, note: String) {
+        if let Some(drawing) = self.drawing.as_mut().filter(|drawing| drawing.starts_with("== ")) {
+            drawing.push_str(&note);
+            drawing.push('\n');
+        }
+        self.notes.push(note);
+    }
+
     /// Adds a row.
     pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();

@@ -1,4 +1,5 @@
-//! `trace`: every instruction with its operands, or every call with its arguments and every return with its results, in order.
+//! `trace`: every instruction with its operands, or every call with its arguments and every return with its results, in order; as text, or a line of CSV or
+//! JSON for each.
 
 use super::hooked::Hooked;
 use super::outline::Outline;
@@ -29,6 +30,56 @@ struct State {
     frames: Vec<(usize, Vec<usize>)>,
     lines: u64,
     failure: Option<String>,
+    form: Form,
+}
+
+/// What lines look like.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Text,
+    Csv,
+    Json,
+}
+
+impl Form {
+    const ALL: [(&str, Self); 3] = [("text", Self::Text), ("csv", Self::Csv), ("json", Self::Json)];
+
+    fn of(choice: &Choice) -> Result<Self, MonitorError> {
+        let name = choice.value("form").unwrap_or("text");
+        let known = Self::ALL.iter().find(|(known, _)| *known == name);
+        known.map(|(_, form)| *form).ok_or_else(|| MonitorError::Value {
+            option: "form".into(),
+            value: name.into(),
+            why: "the forms are text, csv and json".into(),
+        })
+    }
+
+    fn line(self, depth: usize, event: &Event, values: &[String]) -> String {
+        let indent = || "  ".repeat(depth.min(64));
+        let (kind, function) = (&event.kind, &event.function);
+        let (word, offset, text) = match kind {
+            Kind::Enter => (">", None, ""),
+            Kind::Leave => ("<", None, ""),
+            Kind::Unwind => ("!", None, ""),
+            Kind::Instruction(offset, text) => ("+", Some(offset), text.as_str()),
+        };
+        match (self, offset) {
+            (Self::Text, Some(offset)) => format!("{}  +{offset} {text}  {}", indent(), values.join(" ")),
+            (Self::Text, None) => format!("{}{word} {function} {}", indent(), values.join(" ")),
+            (Self::Csv, _) => {
+                let offset = offset.map_or_else(String::new, u32::to_string);
+                let quoted = function.replace('"', "\"\"");
+                format!("{depth},{word},\"{quoted}\",{offset},{text},{}", values.join(" "))
+            }
+            (Self::Json, Some(offset)) => {
+                serde_json::json!({"depth": depth, "event": word, "function": function, "offset": offset, "instruction": text, "values": values})
+                    .to_string()
+            }
+            (Self::Json, None) => {
+                serde_json::json!({"depth": depth, "event": word, "function": function, "values": values}).to_string()
+            }
+        }
+    }
 }
 
 /// Where lines go.
@@ -71,7 +122,12 @@ pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
         Some(file) => Out::File(BufWriter::new(file)),
         None => Out::Stderr(BufWriter::new(std::io::stderr())),
     };
-    let state = Mutex::new(State { out, frames: Vec::new(), lines: 0, failure: None });
+    let form = Form::of(choice)?;
+    let mut state = State { out, frames: Vec::new(), lines: 0, failure: None, form };
+    if let Form::Csv = form {
+        state.write("depth,event,function,offset,instruction,values");
+    }
+    let state = Mutex::new(state);
     Ok(Arc::new(Trace { choice: choice.clone(), events: OnceLock::new(), state }))
 }
 
@@ -129,21 +185,11 @@ impl Receiver for Trace {
     fn fire(&self, firing: &mut Firing<'_>) {
         let Some(event) = self.events.get().and_then(|events| events.get(firing.number as usize)) else { return };
         let values: Vec<String> = event.types.iter().zip(&*firing.values).map(|(ty, value)| shown(*ty, *value)).collect();
-        let values = values.join(" ");
         let mut state = self.state.lock();
         let depth = state.depth(firing.vmctx, firing.frame, &event.kind);
-        let indent = "  ".repeat(depth.min(64));
-        let function = &event.function;
-        let line = match &event.kind {
-            Kind::Enter => format!("{indent}> {function} {values}"),
-            Kind::Leave => format!("{indent}< {function} {values}"),
-            Kind::Unwind => format!("{indent}! {function}"),
-            Kind::Instruction(offset, text) => format!("{indent}  +{offset} {text}  {values}"),
-        };
+        let line = state.form.line(depth, event, &values);
         state.lines += 1;
-        if let Err(error) = writeln!(state.out.writer(), "{}", line.trim_end()) {
-            state.failure.get_or_insert(format!("trace: {error}"));
-        }
+        state.write(line.trim_end());
     }
 
     fn end(&self, room: Room) {
@@ -156,6 +202,12 @@ impl Receiver for Trace {
 }
 
 impl State {
+    fn write(&mut self, line: &str) {
+        if let Err(error) = writeln!(self.out.writer(), "{line}") {
+            self.failure.get_or_insert(format!("trace: {error}"));
+        }
+    }
+
     /// How deep an activation is. Those that a trap has left lie below whoever comes next.
     fn depth(&mut self, vmctx: usize, frame: usize, kind: &Kind) -> usize {
         let at = match self.frames.iter().position(|(other, _)| *other == vmctx) {

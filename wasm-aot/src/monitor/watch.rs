@@ -99,9 +99,13 @@ impl Watch {
 
     /// What there is to say of what the module's instances have done so far, in the order in which monitors were chosen.
     pub fn reports(&self, module: &Module) -> Vec<Report> {
-        let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| match observer {
-            Some(observer) => Some(Report { shown: choice.top(), ..observer.report(module) }),
-            None => choice.report(module),
+        let each = |(choice, observer): &(Choice, Option<Arc<dyn Hooked>>)| {
+            let mut report = match observer {
+                Some(observer) => Report { shown: choice.top(), ..observer.report(module) },
+                None => choice.report(module)?,
+            };
+            choice.nobody(module).into_iter().for_each(|nobody| report.remark(nobody));
+            Some(report)
         };
         self.0.iter().filter_map(each).collect()
     }
