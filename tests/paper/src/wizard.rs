@@ -1,4 +1,4 @@
-//! What the built-in monitors cost (`wizard`): each beside the same program alone, and what a probe of an embedder's costs each time that it fires.
+//! What the built-in monitors cost (`wizard`): each beside the same program alone, what others cost that count, and what the costs of probes consist of.
 //!
 //! Each round runs every program once as it is and once with each monitor, one after the other, each in a process of its own, which compiles the program for
 //! what is observed. A ratio is that of two runs of the same round, by the processors' time of running and reporting.
@@ -6,8 +6,13 @@
 //! | row | what is compared |
 //! |---|---|
 //! | `P/MONITOR/builtin@wasm-aot` | the run with a monitor, or several joined by `+`, and without |
+//! | `P/MONITOR/rewriting@wasm-aot` | the run of the program rewritten by our compiler, with `hotness` or `branches`, and of the program as it is |
 //! | `geomean/…`, `worst/…` | over the programs |
-//! | `probe/off`, `probe/counter`, `probe/local`, `probe/global` | nanoseconds of a turn of a loop of seven instructions: inspected, with a counter or a probe at one of them, with one everywhere |
+//! | `peer/NAME/P/MONITOR` | a foreign tool that counts, and the same program without it: `valgrind` and `perf` look at the module as a native program, in brief runs: their own start is in them |
+//! | `KERNEL/…`, `probe/…` | see `decomposition` |
+
+mod decomposition;
+mod others;
 
 use crate::corpus::{Corpus, CorpusError};
 use crate::engine::peer::{self, Peer, Subject};
@@ -16,10 +21,8 @@ use crate::engine::{program, thousandths};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 use crate::selection::Selection;
+use others::Rewritten;
 use std::error::Error;
-use std::time::Instant;
-use wasm_aot::probe::{Place, Probes, probe};
-use wasm_aot::{Engine, Linker, Module, Store};
 
 /// Programs of `engine`: kernels, what does little but call, and applications, three of them with over half a megabyte of code.
 const PROGRAMS: [&str; 10] =
@@ -40,8 +43,22 @@ const MONITORS: [&[&str]; 11] = [
     &["hotness", "opcodes"],
 ];
 
-/// Of each monitor's runs, and of the program's own, which come last.
-type Times = [Vec<u64>; MONITORS.len() + 1];
+/// Runs of a program by the processors' time: its own, with each monitor, and rewritten.
+struct Series {
+    subject: Subject,
+    plain: Vec<u64>,
+    monitored: [Vec<u64>; MONITORS.len()],
+    rewritten: Vec<Rewritten>,
+}
+
+impl Series {
+    /// Whatever was run, by the names of its rows.
+    fn runs(&self) -> impl Iterator<Item = (String, &[u64])> {
+        let monitored = MONITORS.iter().zip(&self.monitored);
+        let monitored = monitored.map(|(monitors, times)| (format!("{}/builtin", monitors.join("+")), &times[..]));
+        monitored.chain(self.rewritten.iter().map(|it| (format!("{}/rewriting", it.monitor), &it.times[..])))
+    }
+}
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
     let candidates = program::candidates();
@@ -49,101 +66,68 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let chosen = |name: &str| if only.is_empty() { PROGRAMS.contains(&name) } else { selection.holds(name) };
     let corpus = Corpus::prepare()?;
     let tools = Tools::prepare(&corpus, false)?;
-    let mut all: Vec<(Subject, Times)> = Vec::new();
+    let mut all: Vec<Series> = Vec::new();
     for candidate in candidates.iter().filter(|candidate| chosen(candidate.name())) {
         let subject = candidate.subject(&corpus, &tools)?;
         peer::compile(&tools, Peer::WasmAot, &subject)?;
-        all.push((subject, Times::default()));
+        let rewritten = Rewritten::make_all(&tools, &subject)?;
+        all.push(Series { subject, plain: Vec::new(), monitored: Default::default(), rewritten });
     }
     let rounds = if quick { 3 } else { 31 };
     for round in 0..rounds {
-        for (subject, times) in &mut all {
-            run_all(&tools, subject, times)?;
+        for series in &mut all {
+            run_all(&tools, series)?;
         }
         eprintln!("wizard: round {} of {rounds}", round + 1);
     }
     let mut report = Report::new("wizard");
     rows(&all, &mut report);
-    probes(quick, &mut report)?;
-    report.notes.push("peer/wizard and peer/wasabi skipped: no package of either is published for this machine.".into());
+    for Series { subject, .. } in &all {
+        others::measure(&tools, subject, quick, &mut report)?;
+    }
+    report.notes.extend(others::missing());
+    decomposition::measure(quick, &mut report)?;
     Ok(report)
 }
 
-fn run_all(tools: &Tools, subject: &Subject, times: &mut Times) -> Result<(), CorpusError> {
-    let (figures, expected) = peer::run(tools, Peer::WasmAot, subject)?;
-    times[MONITORS.len()].push(figures.cpu);
-    for (monitors, times) in MONITORS.iter().zip(times) {
-        let (figures, said) = peer::run_monitored(tools, subject, monitors)?;
+fn run_all(tools: &Tools, series: &mut Series) -> Result<(), CorpusError> {
+    let (figures, expected) = peer::run(tools, Peer::WasmAot, &series.subject)?;
+    series.plain.push(figures.cpu);
+    let differs = |build| CorpusError::Differs { program: series.subject.name, build };
+    for (monitors, times) in MONITORS.iter().zip(&mut series.monitored) {
+        let (figures, said) = peer::run_monitored(tools, &series.subject, monitors)?;
         if said != expected {
-            return Err(CorpusError::Differs { program: subject.name, build: "monitored" });
+            return Err(differs("monitored"));
         }
         times.push(figures.cpu);
     }
+    for rewritten in &mut series.rewritten {
+        let (figures, said) = peer::run(tools, Peer::WasmAot, &rewritten.subject)?;
+        // The report follows what the program says.
+        if !said.starts_with(&expected) {
+            return Err(differs("rewritten"));
+        }
+        rewritten.times.push(figures.cpu);
+    }
     Ok(())
 }
 
-fn rows(all: &[(Subject, Times)], report: &mut Report) {
-    for (i, monitors) in MONITORS.iter().enumerate() {
-        let name = monitors.join("+");
-        let ratio = |times: &Times| {
-            Ratio::of(&Blocks::of(times[i].iter().copied()), &Blocks::of(times[MONITORS.len()].iter().copied()), 0.0)
-        };
-        let each: Vec<_> = all.iter().filter_map(|(subject, times)| Some((subject.name, thousandths(&ratio(times)?)))).collect();
+fn rows(all: &[Series], report: &mut Report) {
+    let names: Vec<String> = all.first().into_iter().flat_map(|series| series.runs().map(|(name, _)| name)).collect();
+    for (i, name) in names.iter().enumerate() {
+        let times = |series: &Series| series.runs().nth(i).map(|(_, times)| times.to_vec()).unwrap_or_default();
+        let ratio = |series: &Series| Ratio::of(&Blocks::of(times(series)), &Blocks::of(series.plain.iter().copied()), 0.0);
+        let each: Vec<_> = all.iter().filter_map(|series| Some((series.subject.name, thousandths(&ratio(series)?)))).collect();
         for (program, ratio) in &each {
-            report.rows.push(Row::compared(format!("{program}/{name}/builtin@wasm-aot"), "us", ratio));
+            report.rows.push(Row::compared(format!("{program}/{name}@wasm-aot"), "us", ratio));
         }
-        let pairs: Vec<_> = all.iter().map(|(_, times)| [times[i].clone(), times[MONITORS.len()].clone()]).collect();
+        let pairs: Vec<_> = all.iter().map(|series| [times(series), series.plain.clone()]).collect();
         if let Some(mean) = Ratio::geometric(&pairs) {
-            report.rows.push(Row::compared(format!("geomean/{name}/builtin@wasm-aot"), "ppm", &mean));
+            report.rows.push(Row::compared(format!("geomean/{name}@wasm-aot"), "ppm", &mean));
         }
         if let Some((program, worst)) = each.iter().max_by(|a, b| a.1.median.total_cmp(&b.1.median)) {
-            report.rows.push(Row::compared(format!("worst/{name}/builtin@wasm-aot"), "us", worst));
+            report.rows.push(Row::compared(format!("worst/{name}@wasm-aot"), "us", worst));
             report.notes.push(format!("worst/{name} is {program}."));
         }
     }
-}
-
-/// What a turn of a loop costs, with nothing, a counter, or probes in it.
-fn probes(quick: bool, report: &mut Report) -> Result<(), Box<dyn Error>> {
-    const TURNS: i32 = 200_000;
-    let engine = Engine::default();
-    let module = Module::new(
-        &engine,
-        "(module (func (export \"f\") (param i32) (local i32)
-            (loop $again (br_if $again (i32.lt_u (local.tee 1 (i32.add (local.get 1) (i32.const 1))) (local.get 0))))))",
-    )?;
-    let mut store = Store::new(&engine, ());
-    let instance = Linker::new(&engine).instantiate(&mut store, &module)?;
-    let run = instance.get_typed_func::<i32, ()>(&mut store, "f")?;
-    module.attach_counts()?;
-    module.detach_counts();
-    let counts = module.counts().ok_or("it was counted")?;
-    let function = counts.functions().next().ok_or("there is a function")?;
-    let add = function.instructions().iter().find(|i| i.mnemonic == "i32.add").ok_or("there is an addition")?.offset;
-    let probes = Probes::new(&module);
-    let place = Place::before(0, add);
-    let nothing = || probe("nothing", |_| Ok(()));
-    // Whatever comes and goes, the function stays inspected.
-    probes.remove(probes.insert(place, nothing())?);
-    let rounds = if quick { 11 } else { 101 };
-    for (name, kind) in [("off", 0), ("counter", 1), ("local", 2), ("global", 3)] {
-        let id = match kind {
-            0 => None,
-            1 => Some(probes.count(place)?),
-            2 => Some(probes.insert(place, nothing())?),
-            _ => Some(probes.insert_everywhere(nothing())?),
-        };
-        let mut turns = Vec::new();
-        for _ in 0..rounds {
-            let begun = Instant::now();
-            run.call(&mut store, TURNS)?;
-            turns.push(begun.elapsed().as_nanos() as f64 / f64::from(TURNS));
-        }
-        if let Some(id) = id {
-            probes.remove(id);
-        }
-        turns.sort_by(f64::total_cmp);
-        report.rows.push(Row::plain(format!("probe/{name}"), turns[turns.len() / 2], "ns", turns.len() as u64));
-    }
-    Ok(())
 }
