@@ -3,6 +3,8 @@
 //! The last instruction of each block sets the block's mark, a byte of the instance, when it begins: then all of the block has been executed. Who leaves a
 //! block in its middle is noted by whoever takes the frame away. So marks say all there is to say, to the instruction.
 //!
+//! A block needs no mark if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached.
+//!
 //! A mark that is set has nothing more to tell. It is taken out of functions that are executed often, and what is covered runs as if nobody looked.
 
 use super::hooked::{Hooked, fingerprint};
@@ -45,9 +47,19 @@ struct Function {
     start: u32,
     /// Where instructions are.
     instructions: Vec<u32>,
-    /// Blocks that are not empty, in order, and the hooks that set their marks; the first one's mark.
-    blocks: Vec<(Block, HookId)>,
+    /// Blocks that are not empty, in order, and what tells that they were executed; the first mark, and how many there are.
+    blocks: Vec<(Block, Sign)>,
     first: u32,
+    marks: u32,
+}
+
+/// What tells that a block was executed.
+#[derive(Debug)]
+enum Sign {
+    /// A mark, by its number, and the hook that sets it.
+    Mark(u32, HookId),
+    /// That one of these was reached, by their places among the blocks, which are behind its own.
+    Followed(Vec<usize>),
 }
 
 #[derive(Debug, Default)]
@@ -69,20 +81,28 @@ impl Hooked for Coverage {
         draft.note_departures();
         let mut functions: Vec<Function> = Vec::new();
         let mut first = 0;
-        let graphs: Vec<Vec<Block>> = outline.chosen(&self.choice).map(|function| blocks(outline, function.index)).collect();
-        let words = draft.words(graphs.iter().map(Vec::len).sum::<usize>().div_ceil(MARKS as usize) as u32);
+        let graphs: Vec<Vec<(Block, Vec<usize>)>> =
+            outline.chosen(&self.choice).map(|function| blocks(outline, function.index)).collect();
+        let all = graphs.iter().flatten().filter(|(_, followers)| followers.is_empty()).count();
+        let words = draft.words(all.div_ceil(MARKS as usize) as u32);
         for (function, blocks) in outline.chosen(&self.choice).zip(graphs) {
             let instructions: Vec<u32> = function.instructions.iter().map(|instruction| instruction.at).collect();
-            let set = |(number, block): (u32, Block)| {
+            let mut marks = 0;
+            let sign = |(block, followers): (Block, Vec<usize>)| {
+                if !followers.is_empty() {
+                    return (block, Sign::Followed(followers));
+                }
                 let last = instructions[instructions.partition_point(|at| *at < block.end) - 1];
-                let mark = Mark { words, number: first + number };
-                (block, draft.hook(function.index, last, Moment::Before, Action::Inline(Sequence(Arc::new(mark)))))
+                let number = first + marks;
+                marks += 1;
+                let mark = Action::Inline(Sequence(Arc::new(Mark { words, number })));
+                (block, Sign::Mark(number, draft.hook(function.index, last, Moment::Before, mark)))
             };
-            let blocks: Vec<(Block, HookId)> = (0..).zip(blocks).map(set).collect();
-            let count = blocks.len() as u32;
+            let blocks: Vec<(Block, Sign)> = blocks.into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
-            functions.push(Function { index: function.index, label: function.label.clone(), start, instructions, blocks, first });
-            first += count;
+            let (index, label) = (function.index, function.label.clone());
+            functions.push(Function { index, label, start, instructions, blocks, first, marks });
+            first += marks;
         }
         // Planned once.
         let _ = self.marked.set(Marked { words, functions });
@@ -128,33 +148,52 @@ impl Hooked for Coverage {
     }
 }
 
-/// The blocks of a function that have instructions, in order.
-fn blocks(outline: &Outline<'_>, function: u32) -> Vec<Block> {
+/// The blocks of a function that have instructions, in order; and where all ways lead that one has, if nobody else comes there.
+fn blocks(outline: &Outline<'_>, function: u32) -> Vec<(Block, Vec<usize>)> {
     let range = outline.info.body(function);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
     let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
-    let graph = Graph::of(&body).unwrap_or_default();
-    let mut blocks: Vec<Block> = graph.blocks.into_iter().skip(1).filter(|block| block.start < block.end).collect();
-    blocks.sort_unstable_by_key(|block| block.start);
-    blocks
+    let Graph { blocks: all, edges, loops, .. } = Graph::of(&body).unwrap_or_default();
+    let is_there = |block: &Block| block.start < block.end;
+    let mut order: Vec<usize> = (1..all.len()).filter(|block| is_there(&all[*block])).collect();
+    order.sort_unstable_by_key(|block| all[*block].start);
+    let mut places = vec![None; all.len()];
+    (0..).zip(&order).for_each(|(place, block)| places[*block] = Some(place));
+    let (mut ways, mut comes) = (vec![Vec::new(); all.len()], vec![0; all.len()]);
+    for edge in &edges {
+        ways[edge.from as usize].push(edge.to as usize);
+        comes[edge.to as usize] += 1;
+    }
+    // Loops are come to from other versions of the code, too.
+    let follows = |from: usize, to: usize| {
+        let place = places[to].filter(|place| Some(*place) > places[from])?;
+        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err()).then_some(place)
+    };
+    let followers = |block: usize| ways[block].iter().map(|to| follows(block, *to)).collect::<Option<Vec<usize>>>();
+    order.iter().map(|block| (all[*block], followers(*block).unwrap_or_default())).collect()
 }
 
 impl Function {
     /// Which instructions were executed, and how many blocks were reached.
     fn covered(&self, marks: &[u64], departed: &BTreeSet<u32>) -> (Vec<bool>, usize) {
         let mut covered = vec![false; self.instructions.len()];
-        let mut reached = 0;
-        for (number, (block, _)) in (self.first..).zip(&self.blocks) {
-            let end = match is_set(marks, number) {
+        let mut reached = vec![false; self.blocks.len()];
+        // From behind: what follows is known first.
+        for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
+            let is_whole = match sign {
+                Sign::Mark(number, _) => is_set(marks, *number),
+                Sign::Followed(followers) => followers.iter().any(|follower| reached[*follower]),
+            };
+            let end = match is_whole {
                 true => Some(block.end),
                 false => departed.range(block.start..block.end).next_back().map(|last| last + 1),
             };
             let Some(end) = end else { continue };
-            reached += 1;
+            reached[at] = true;
             let place = |at: u32| self.instructions.partition_point(|other| *other < at);
             covered[place(block.start)..place(end)].fill(true);
         }
-        (covered, reached)
+        (covered, reached.into_iter().filter(|reached| *reached).count())
     }
 
     fn row(&self, [covered, all, reached, blocks]: [usize; 4]) -> [Cell; 7] {
@@ -194,7 +233,7 @@ impl Coverage {
 
     fn add(&self, marks: &mut Vec<u64>, room: Room) {
         let Some(Marked { words, functions }) = self.marked.get() else { return };
-        let all = functions.last().map_or(0, |last| last.first + last.blocks.len() as u32);
+        let all = functions.last().map_or(0, |last| last.first + last.marks);
         marks.resize(all.div_ceil(MARKS) as usize, 0);
         for (number, sum) in (0..).zip(marks) {
             *sum |= room.word(words.plus(number)).load(Relaxed);
@@ -228,8 +267,11 @@ impl Spent for Coverage {
             let set = |room: &Room| room.word(word).load(Relaxed).to_le_bytes()[(number % MARKS) as usize] != 0;
             state.rooms.iter().any(set)
         };
-        let Function { blocks, first, .. } = &functions[place];
-        (*first..).zip(blocks).filter(|(number, _)| is_set(*number)).map(|(_, (_, hook))| *hook).collect()
+        let spent = |(_, sign): &(Block, Sign)| match sign {
+            Sign::Mark(number, hook) if is_set(*number) => Some(*hook),
+            Sign::Mark(..) | Sign::Followed(_) => None,
+        };
+        functions[place].blocks.iter().filter_map(spent).collect()
     }
 }
 
