@@ -3,7 +3,8 @@
 //! To look an element up takes a hundred instructions, to add to a cell a dozen. Before the report, what has come together is added to the
 //! map. Only what is larger than zero goes to cells, so that a cell is zero exactly if its element has not been touched.
 
-use super::code::{Emitter, Storage, WORD, word, written};
+use super::code::{Emitter, written};
+use super::storage::{Storage, WORD, word};
 use super::support::{Support, index};
 use crate::hir::{Expr, ExprKind, Place};
 use crate::range;

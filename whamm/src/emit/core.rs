@@ -5,8 +5,9 @@
 //! walk through elements, holds no maps in maps, and writes maps in one way only; so maps of which a script asks such things, and all maps
 //! of a report in JSON, stay with the run-time support. What is imported is what is used.
 
-use super::code::{Emitter, Storage};
+use super::code::Emitter;
 use super::report::Format;
+use super::storage::Storage;
 use super::support::{Outlet, Shape};
 use crate::check::CORE;
 use crate::hir::{Builtin, Expr, ExprKind, Place, Program, Stmt};

@@ -3,7 +3,7 @@
 //! Both are known by numbers. What is in memory lies behind everything else there; where that is is known only when all is written, and
 //! stands in a global until then.
 
-use super::code::{WORD, word};
+use super::storage::{WORD, word};
 use super::support::{Support, index};
 use wasm_encoder::{InstructionSink, ValType};
 

@@ -1,6 +1,7 @@
 //! Expressions as instructions.
 
-use super::code::{Emitter, Storage, WORD, part, word, written};
+use super::code::{Emitter, written};
+use super::storage::{Storage, WORD, part, word};
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::events::Bound;
 use crate::fold;

@@ -1,7 +1,8 @@
 //! Functions of scripts.
 
-use super::code::{Emitter, Scope, Storage};
+use super::code::{Emitter, Scope};
 use super::locals::Locals;
+use super::storage::Storage;
 use super::support::{Shape, Support};
 use crate::fold::Nothing;
 use crate::hir::{Function, Program};

@@ -4,7 +4,8 @@
 //! of its own: its functions are added as far as they are called, its memory stands behind ours. Where a probe is run again and again, a
 //! short function is written out in the place of its call.
 
-use super::code::{Emitter, Storage, written};
+use super::code::{Emitter, written};
+use super::storage::Storage;
 use super::support::{Shape, Support, index, shape, val};
 use crate::hir::{Expr, ExprKind};
 use std::collections::HashMap;

@@ -15,4 +15,5 @@ pub mod guest;
 pub mod locals;
 pub mod print;
 pub mod report;
+pub mod storage;
 pub mod support;

@@ -1,7 +1,8 @@
 //! Printing: pieces of text with values between them, and maps row by row.
 
-use super::code::{Emitter, Storage, part, word};
+use super::code::Emitter;
 use super::core::printer;
+use super::storage::{Storage, part, word};
 use crate::hir::Expr;
 use crate::types::Ty;
 use std::rc::Rc;

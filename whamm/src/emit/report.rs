@@ -3,7 +3,8 @@
 //! Rows of sites come from tables, which the run-time support walks; the few rows of globals are written by code of their own, whose texts
 //! are known.
 
-use super::code::{Emitter, Storage, WORD};
+use super::code::Emitter;
+use super::storage::{Storage, WORD};
 use super::support::Support;
 use crate::hir::Variable;
 use crate::types::Ty;

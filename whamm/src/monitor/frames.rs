@@ -7,8 +7,9 @@
 use super::Maker;
 use super::group::Group;
 use crate::diagnostic::Diagnostics;
-use crate::emit::code::{Emitter, Storage, WORD, word};
+use crate::emit::code::Emitter;
 use crate::emit::report;
+use crate::emit::storage::{Storage, WORD, word};
 use crate::events::{Bound, Event, Mode};
 use crate::fold;
 use crate::hir::{Body, Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};

@@ -2,7 +2,7 @@
 
 use super::name::Event as EventName;
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::emit::code::{Storage, WORD};
+use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, CATEGORIES, Event, Instruction, Mode};
 use crate::fold::{self, Known};
 use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};

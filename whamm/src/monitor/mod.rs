@@ -16,11 +16,12 @@ mod split;
 
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::emit::code::{Emitter, Scope, Storage, WORD, word};
+use crate::emit::code::{Emitter, Scope};
 use crate::emit::core::{self, Target, Used};
 use crate::emit::destination;
 use crate::emit::locals::Locals;
 use crate::emit::report::{self, Owner};
+use crate::emit::storage::{Storage, WORD, word};
 use crate::emit::support::{Layout, Outlet, Shape, Support};
 use crate::events::{Bound, Event};
 use crate::fold::Nothing;

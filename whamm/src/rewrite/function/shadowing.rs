@@ -183,7 +183,7 @@ impl<'a> Walker<'_, 'a> {
         self.put_index(operand);
         self.put().i32_const(len.cast_signed()).i32_lt_u().if_(BlockType::Result(ValType::I32));
         self.put_index(operand);
-        self.put().i32_const(2).i32_shl().i32_load(crate::emit::code::word(at, memory)).i32_const(1).i32_sub();
+        self.put().i32_const(2).i32_shl().i32_load(crate::emit::storage::word(at, memory)).i32_const(1).i32_sub();
         self.put().else_().i32_const(-1).end();
     }
 }

@@ -181,7 +181,7 @@ impl<'a> Walker<'_, 'a> {
             let (memory, wanted) = (self.r.support.layout().memory, self.r.number_of_type(ty));
             self.entry(table, index);
             self.put().i32_const(1).i32_add().i32_const(2).i32_shl();
-            self.put().i32_load(crate::emit::code::word(types, memory)).i32_const(wanted.cast_signed()).i32_ne();
+            self.put().i32_load(crate::emit::storage::word(types, memory)).i32_const(wanted.cast_signed()).i32_ne();
         } else {
             // Of a reference of which nothing is known, the engine knows the type.
             self.put().local_get(index.0).table_get(table).ref_test_non_null(wasm_encoder::HeapType::Concrete(ty)).i32_eqz();
