@@ -10,16 +10,27 @@
 //! | `P/MONITOR/called@wasm-aot` | the same with calls of its functions |
 //! | `P/MONITOR/rewriting@wasm-aot` | the rewritten program, and the program |
 //! | `P/MONITOR/builtin@wasm-aot` | code that counts, if the monitor is made of counts, and without |
+//! | `P/MONITOR/hosted@wasm-aot` | calls of its functions through the host: what it takes to have its failures be its own |
+//! | `P/MONITOR/handwritten@wasm-aot` | a module by hand that does the same, written out; it reports nothing |
+//! | `P/MONITOR/transfer@wasm-aot` | the same module with empty functions that are called: what handing over takes |
+//! | `P/MONITOR/existing@wasm-aot` | a module that the existing compiler has made of the same script, where that is installed |
 //! | `P/MONITOR/bind` | the processors' time of starting the monitor, matching it, and compiling the program with it |
+//! | `P/MONITOR/report` | that of its report, which is part of running |
+//! | `bind/10000` | matching 10,000 places of a program and asking the monitor once for each, without compiling |
 //! | `geomean/…`, `worst/…` | over the programs |
 
+mod binding;
+mod handwritten;
+
 use crate::corpus::{Corpus, CorpusError};
-use crate::engine::peer::{self, Peer, Subject};
+use crate::engine::peer::{self, Manner, Peer, Subject};
 use crate::engine::tools::Tools;
 use crate::engine::{program, thousandths};
 use crate::report::{Report, Row};
 use crate::sample::{Blocks, Ratio};
 use crate::selection::Selection;
+use crate::whamm_rewriting::existing::Existing;
+use handwritten::Bodies;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use whamm::{Destination, LibraryFile, Options, Source};
@@ -43,14 +54,23 @@ struct Monitor {
     is_counted: bool,
 }
 
-const MONITORS: [Monitor; 6] = [
+const MONITORS: [Monitor; 9] = [
     monitor!("hotness", true),
     monitor!("icount", true),
     monitor!("branches", true),
     monitor!("imix", true),
     monitor!("call_graph", false),
     monitor!("cache_sim", false),
+    monitor!("memory", false),
+    monitor!("loops", false),
+    monitor!("coverage", false),
 ];
+
+/// Monitors whose calls are made in every way: those that are called at each instruction would be so for hours.
+const ABLATED: [&str; 3] = ["branches", "call_graph", "cache_sim"];
+
+/// Monitors whose modules by the existing compiler end within minutes: its maps are functions of its core library.
+const BY_EXISTING: [&str; 4] = ["hotness", "icount", "branches", "loops"];
 
 /// A cache as the monitor's library describes it.
 const CACHE: &str = include_str!("../../../whamm/tests/apps/cache_lines.wat");
@@ -62,10 +82,28 @@ enum Target {
     Called,
     Rewriting,
     Builtin,
+    Hosted,
+    Handwritten,
+    Transfer,
+    Existing,
 }
 
 impl Target {
-    const ALL: [Self; 4] = [Self::Engine, Self::Called, Self::Rewriting, Self::Builtin];
+    const ALL: [Self; 8] = [
+        Self::Engine,
+        Self::Called,
+        Self::Rewriting,
+        Self::Builtin,
+        Self::Hosted,
+        Self::Handwritten,
+        Self::Transfer,
+        Self::Existing,
+    ];
+
+    /// Whether one round of several has to do.
+    fn is_rare(self) -> bool {
+        matches!(self, Self::Called | Self::Hosted | Self::Handwritten | Self::Transfer | Self::Existing)
+    }
 
     fn name(self) -> &'static str {
         match self {
@@ -73,6 +111,10 @@ impl Target {
             Self::Called => "called",
             Self::Rewriting => "rewriting",
             Self::Builtin => "builtin",
+            Self::Hosted => "hosted",
+            Self::Handwritten => "handwritten",
+            Self::Transfer => "transfer",
+            Self::Existing => "existing",
         }
     }
 }
@@ -86,6 +128,7 @@ struct Series {
     with: Vec<u64>,
     without: Vec<u64>,
     bound: Vec<u64>,
+    reported: Vec<u64>,
 }
 
 pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Error>> {
@@ -94,45 +137,113 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let tools = Tools::prepare(&corpus, false)?;
     let folder = corpus.folder().join("whamm");
     std::fs::create_dir_all(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
+    let mut report = Report::new("whamm");
+    let existing = Existing::find(&corpus.folder().join("whamm-rewriting"), false);
+    if let Err(why) = &existing {
+        report.notes.push(format!("No rows of the existing compiler: {why}."));
+    }
+    report.notes.push("Wizard, Wasabi, and tools of native code are not installed here, and are not measured.".into());
+    let workshop = Workshop { folder, tools, existing: existing.ok() };
+    let tools = &workshop.tools;
     let mut all: Vec<(Subject, Vec<Series>)> = Vec::new();
     for candidate in program::candidates() {
         if PROGRAMS.contains(&candidate.name()) && selection.holds(candidate.name()) {
-            let plain = candidate.subject(&corpus, &tools)?;
-            peer::compile(&tools, Peer::WasmAot, &plain)?;
-            peer::compile(&tools, Peer::Counting, &plain)?;
-            let series = series(&folder, &tools, &plain)?;
+            let plain = candidate.subject(&corpus, tools)?;
+            peer::compile(tools, Peer::WasmAot, &plain)?;
+            peer::compile(tools, Peer::Counting, &plain)?;
+            let series = workshop.series(&plain, &mut report.notes)?;
             all.push((plain, series));
         }
     }
     let rounds = if quick { 5 } else { 31 };
     for round in 0..rounds {
         for (plain, series) in &mut all {
-            let (alone, said) = peer::run(&tools, Peer::WasmAot, plain)?;
-            for one in series {
-                one.run(&tools, alone.cpu, &said)?;
+            let (alone, said) = peer::run(tools, Peer::WasmAot, plain)?;
+            for one in series.iter_mut().filter(|one| round % 5 == 0 || !one.target.is_rare()) {
+                one.run(tools, alone.cpu, &said)?;
             }
+            eprintln!("whamm: {} in round {} of {rounds}", plain.name, round + 1);
         }
-        eprintln!("whamm: round {} of {rounds}", round + 1);
     }
-    let mut report = Report::new("whamm");
     rows(&all, &mut report);
+    binding::rows(quick, &mut report)?;
     Ok(report)
 }
 
-/// A program with each monitor, in each way.
-fn series(folder: &Path, tools: &Tools, plain: &Subject) -> Result<Vec<Series>, CorpusError> {
-    let mut all = Vec::new();
-    for monitor in MONITORS {
-        for target in Target::ALL.into_iter().filter(|target| *target != Target::Builtin || monitor.is_counted) {
-            let subject = match target {
-                Target::Builtin => plain.clone(),
-                Target::Rewriting => rewritten(folder, tools, plain, monitor)?,
-                Target::Engine | Target::Called => attached(folder, plain, monitor, target)?,
-            };
-            all.push(Series { monitor, target, subject, with: vec![], without: vec![], bound: vec![] });
+/// What programs and monitors are made ready with.
+struct Workshop {
+    folder: PathBuf,
+    tools: Tools,
+    existing: Option<Existing>,
+}
+
+impl Workshop {
+    /// A program with each monitor, in each way.
+    fn series(&self, plain: &Subject, notes: &mut Vec<String>) -> Result<Vec<Series>, CorpusError> {
+        let mut all = Vec::new();
+        for monitor in MONITORS {
+            for target in Target::ALL {
+                if let Some(subject) = self.subject(plain, monitor, target, notes)? {
+                    let (with, without, bound, reported) = Default::default();
+                    all.push(Series { monitor, target, subject, with, without, bound, reported });
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// A program with a monitor, if there is one of this kind.
+    fn subject(
+        &self,
+        plain: &Subject,
+        monitor: Monitor,
+        target: Target,
+        notes: &mut Vec<String>,
+    ) -> Result<Option<Subject>, CorpusError> {
+        let by_hand = |bodies, manner| {
+            let made = handwritten::monitor(monitor.name, bodies).map(|text| {
+                let path = self.folder.join(format!("{}-{}.wat", monitor.name, target.name()));
+                keep(&path, text).map(|()| observed(plain, path, None, manner))
+            });
+            made.transpose()
+        };
+        match target {
+            Target::Builtin => Ok(monitor.is_counted.then(|| plain.clone())),
+            Target::Rewriting => rewritten(&self.folder, &self.tools, plain, monitor).map(Some),
+            // Where functions do little but call, the others are called too often for the host.
+            Target::Hosted if monitor.name != "call_graph" => Ok(None),
+            Target::Called | Target::Transfer if !ABLATED.contains(&monitor.name) => Ok(None),
+            Target::Engine => attached(&self.folder, plain, monitor, Manner::WrittenOut).map(Some),
+            Target::Called => attached(&self.folder, plain, monitor, Manner::Called).map(Some),
+            Target::Hosted => attached(&self.folder, plain, monitor, Manner::Hosted).map(Some),
+            Target::Handwritten => by_hand(Bodies::Whole, Manner::WrittenOut),
+            Target::Transfer => by_hand(Bodies::Empty, Manner::Called),
+            Target::Existing => Ok(self.by_existing(plain, monitor, notes)),
         }
     }
-    Ok(all)
+
+    /// A program with a monitor that the existing compiler has made.
+    fn by_existing(&self, plain: &Subject, monitor: Monitor, notes: &mut Vec<String>) -> Option<Subject> {
+        let existing = self.existing.as_ref().filter(|_| BY_EXISTING.contains(&monitor.name))?;
+        let (script, made) = ["mm", "wasm"].map(|kind| self.folder.join(format!("{}-existing.{kind}", monitor.name))).into();
+        let done = keep(&script, monitor.script).map_err(|error| error.to_string());
+        match done.and_then(|()| existing.monitor(&script, &made)) {
+            Ok(()) => Some(observed(plain, made, Some(existing.core.clone()), Manner::WrittenOut)),
+            Err(why) => {
+                let why = why.lines().find(|line| !line.trim().is_empty()).unwrap_or("it does not say why").trim().to_owned();
+                let note = format!("The existing compiler makes no module of {}: {why}.", monitor.name);
+                if !notes.contains(&note) {
+                    notes.push(note);
+                }
+                None
+            }
+        }
+    }
+}
+
+/// A program under a monitor that is a module.
+fn observed(plain: &Subject, monitor: PathBuf, library: Option<PathBuf>, manner: Manner) -> Subject {
+    Subject { observed: Some(peer::Observed { monitor, library, manner }), ..plain.clone() }
 }
 
 fn library(monitor: Monitor) -> Vec<LibraryFile> {
@@ -165,20 +276,18 @@ fn rewritten(folder: &Path, tools: &Tools, plain: &Subject, monitor: Monitor) ->
 }
 
 /// The monitor's module goes along in the environment of the process that measures.
-fn attached(folder: &Path, plain: &Subject, monitor: Monitor, target: Target) -> Result<Subject, CorpusError> {
+fn attached(folder: &Path, plain: &Subject, monitor: Monitor, manner: Manner) -> Result<Subject, CorpusError> {
     let script = Source::new(format!("{}.mm", monitor.name), monitor.script);
     let bytes = made(monitor, whamm::compile_monitor(&[script], &library(monitor), &options()))?;
     let path: PathBuf = folder.join(format!("{}.wasm", monitor.name));
     keep(&path, bytes)?;
-    let mut subject = plain.clone();
-    let mut observed = peer::Observed { monitor: path, library: None, called: target == Target::Called };
+    let mut library = None;
     if monitor.name == "cache_sim" {
-        let library = folder.join("cache.wat");
-        keep(&library, CACHE)?;
-        observed.library = Some(library);
+        let path = folder.join("cache.wat");
+        keep(&path, CACHE)?;
+        library = Some(path);
     }
-    subject.observed = Some(observed);
-    Ok(subject)
+    Ok(observed(plain, path, library, manner))
 }
 
 impl Series {
@@ -191,6 +300,7 @@ impl Series {
         self.with.push(figures.cpu);
         self.without.push(without);
         self.bound.extend((figures.compile > 0).then_some(figures.compile));
+        self.reported.extend((figures.compile > 0).then_some(figures.report));
         Ok(())
     }
 
@@ -210,9 +320,11 @@ fn rows(all: &[(Subject, Vec<Series>)], report: &mut Report) {
         for one in series {
             report.rows.extend(one.ratio().map(|ratio| Row::compared(format!("{}/{}", plain.name, one.row()), "us", &ratio)));
             if one.target == Target::Engine {
-                let bound = Blocks::of(one.bound.iter().copied()).median(0.0) / 1e3;
-                let name = format!("{}/{}/bind", plain.name, one.monitor.name);
-                report.rows.push(Row::plain(name, bound, "us", one.bound.len() as u64));
+                for (what, times) in [("bind", &one.bound), ("report", &one.reported)] {
+                    let time = Blocks::of(times.iter().copied()).median(0.0) / 1e3;
+                    let name = format!("{}/{}/{what}", plain.name, one.monitor.name);
+                    report.rows.push(Row::plain(name, time, "us", times.len() as u64));
+                }
             }
         }
     }

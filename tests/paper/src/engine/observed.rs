@@ -2,6 +2,7 @@
 
 use super::wasm_aot::{Clock, Figures, Program, finish};
 use std::error::Error;
+use std::time::Duration;
 use wasm_aot::observer::{self, Observation, Observer, ProbeCalls, Switches, add_to_linker};
 use wasm_aot::wasi::{self, WasiCtx};
 use wasm_aot::{Engine, Linker, Module, Store};
@@ -17,7 +18,9 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let clock = Clock::start();
     let engine = Engine::default();
     let world = WasiCtx::builder().inherit_stdio().arg("program").args(&program.arguments).build()?;
-    let mut store = Store::new(&engine, World { program: world, monitor: WasiCtx::builder().inherit_stdio().build()? });
+    // The existing compiler's core library prints then.
+    let monitor = WasiCtx::builder().inherit_stdio().env("TO_CONSOLE", "true").build()?;
+    let mut store = Store::new(&engine, World { program: world, monitor });
     let bytes = observer::Program::new(&engine, &std::fs::read(&program.compiled)?)?;
     let mut linker = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.monitor)?;
@@ -29,7 +32,8 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     }
     let monitor = program.monitor.as_ref().ok_or("no monitor")?;
     let module = Module::new(&engine, std::fs::read(monitor)?)?;
-    let observer = Observer::new(&mut store, &linker, "monitor", &module, &switches)?;
+    let mut observer = Observer::new(&mut store, &linker, "monitor", &module, &switches)?;
+    program.hosted.then(|| observer.set_contained(Duration::from_secs(3600)));
     let calls = if program.called { ProbeCalls::Direct } else { ProbeCalls::Inlined };
     let observation = Observation::new(&mut store, vec![observer], &bytes, calls, None)?;
     let mut linker = Linker::new(&engine);
@@ -39,8 +43,10 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let start = clock.stop();
     let clock = Clock::start();
     finish(entry, &mut store)?;
+    let reporting = Clock::start();
     if let Some(error) = observation.report(&mut store).into_iter().next() {
         return Err(error.into());
     }
-    Ok(Figures { start: start.wall, start_cpu: start.cpu, compile: start.cpu, ..clock.stop() })
+    let report = reporting.stop().cpu;
+    Ok(Figures { start: start.wall, start_cpu: start.cpu, compile: start.cpu, report, ..clock.stop() })
 }

@@ -95,8 +95,18 @@ impl Subject {
 pub(crate) struct Observed {
     pub(crate) monitor: PathBuf,
     pub(crate) library: Option<PathBuf>,
-    /// Whether its functions are called, and not written out.
-    pub(crate) called: bool,
+    pub(crate) manner: Manner,
+}
+
+/// How its functions are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Not at all: they are written out.
+    WrittenOut,
+    /// By calls.
+    Called,
+    /// Through the host, as monitors are whose failures are their own.
+    Hosted,
 }
 
 /// Compiles a module as a peer does, for [`run`] to run.
@@ -140,7 +150,12 @@ fn run_with(tools: &Tools, peer: Peer, subject: &Subject, mut command: Command) 
         command.arg("--beside").arg(format!("{}={}", module.name, module.compiled(peer).display()));
     }
     if let Some(observed) = &subject.observed {
-        command.arg("--monitor").arg(&observed.monitor).args(observed.called.then_some("--called"));
+        let manner = match observed.manner {
+            Manner::WrittenOut => None,
+            Manner::Called => Some("--called"),
+            Manner::Hosted => Some("--hosted"),
+        };
+        command.arg("--monitor").arg(&observed.monitor).args(manner);
         if let Some(library) = &observed.library {
             command.arg("--library").arg(library);
         }

@@ -29,6 +29,8 @@ pub(crate) struct Figures {
     pub(crate) memory: u64,
     /// Compiling, where that is part of running.
     pub(crate) compile: u64,
+    /// A monitor's report, which is part of running.
+    pub(crate) report: u64,
 }
 
 /// What the process is to do.
@@ -59,6 +61,9 @@ pub(crate) struct Program {
     /// The monitor's functions are called, and not written out.
     #[arg(long)]
     pub(super) called: bool,
+    /// They are called through the host.
+    #[arg(long)]
+    pub(super) hosted: bool,
     /// A built-in monitor that looks at it: the program is compiled for it.
     #[arg(long)]
     builtin: Vec<String>,

@@ -9,15 +9,15 @@ const VERSION: &str = "2.0.1";
 
 /// Where it is.
 #[derive(Debug)]
-pub(super) struct Existing {
+pub(crate) struct Existing {
     command: PathBuf,
     /// Its core library.
-    pub(super) core: PathBuf,
+    pub(crate) core: PathBuf,
 }
 
 impl Existing {
     /// In its own folder below `folder`, where it is put if that is wanted, or among the commands; else why not.
-    pub(super) fn find(folder: &Path, install: bool) -> Result<Self, String> {
+    pub(crate) fn find(folder: &Path, install: bool) -> Result<Self, String> {
         let own = folder.join("existing");
         let candidates = [own.join("bin/whamm"), PathBuf::from("whamm")];
         let is_it = |command: &&PathBuf| {
@@ -35,6 +35,16 @@ impl Existing {
         };
         let core = core().ok_or("the sources of its package, which have the core library, are not in cargo's registry")?;
         Ok(Self { command: command.clone(), core })
+    }
+
+    /// Makes a monitor module of a script.
+    pub(crate) fn monitor(&self, script: &Path, made: &Path) -> Result<(), String> {
+        let outcome = child::run(Command::new(&self.command).arg("instr").arg("--wei").arg("-s").arg(script).arg("-o").arg(made));
+        match outcome {
+            Ok(outcome) if outcome.success && made.exists() => Ok(()),
+            Ok(outcome) => Err(outcome.said()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Instruments a program; gives the processors' time.
