@@ -24,7 +24,11 @@ struct Running<'a> {
 
 impl<'a> Running<'a> {
     fn start(place: &'a Place, options: &[&str]) -> Self {
-        let program = place.file("spin.wat", PROGRAM);
+        Self::start_program(place, PROGRAM, options)
+    }
+
+    fn start_program(place: &'a Place, program: &str, options: &[&str]) -> Self {
+        let program = place.file("spin.wat", program);
         let mut command = place.command();
         command.env("XDG_RUNTIME_DIR", &place.0).arg("run").args(options).arg(program);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the command starts");
@@ -42,12 +46,7 @@ impl<'a> Running<'a> {
     /// Whether it went well, and what was said.
     fn ask(&self, request: &[&str]) -> (bool, String) {
         let pid = self.child.id().to_string();
-        let mut command = self.place.command();
-        let output = command.env("XDG_RUNTIME_DIR", &self.place.0).args(["ctl", &pid]).args(request).output().expect("it starts");
-        match output.status.success() {
-            true => (true, String::from_utf8(output.stdout).expect("text")),
-            false => (false, errors(&output)),
-        }
+        ask(self.place, &[&[&*pid], request].concat())
     }
 
     fn good(&self, request: &[&str]) -> String {
@@ -65,6 +64,16 @@ impl<'a> Running<'a> {
 
     fn socket(&self) -> std::path::PathBuf {
         self.place.0.join("fastinst").join(format!("wasm-aot-{}.sock", self.child.id()))
+    }
+}
+
+/// Asks with these arguments: whether it went well, and what was said.
+fn ask(place: &Place, arguments: &[&str]) -> (bool, String) {
+    let mut command = place.command();
+    let output = command.env("XDG_RUNTIME_DIR", &place.0).arg("ctl").args(arguments).output().expect("it starts");
+    match output.status.success() {
+        true => (true, String::from_utf8(output.stdout).expect("text")),
+        false => (false, errors(&output)),
     }
 }
 
@@ -118,6 +127,34 @@ fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() 
     let both = running.good(&["report"]);
     assert!(both.contains("== functions ==") && both.contains("== icount =="), "{both}");
     assert!(!running.ask(&["detach", "functions"]).0);
+}
+
+#[test]
+fn the_only_program_that_runs_need_not_be_named() {
+    let place = Place::new("control-only");
+    let (went_well, said) = ask(&place, &["report"]);
+    assert!(!went_well && said.contains("no program"), "{said}");
+    let first = Running::start(&place, &[]);
+    let (went_well, said) = ask(&place, &["status"]);
+    assert!(went_well && said.contains("spin.wat"), "{said}");
+    let second = Running::start(&place, &[]);
+    let (went_well, said) = ask(&place, &["status"]);
+    let both = [&first, &second].map(|running| format!("{} (", running.child.id()));
+    assert!(!went_well && both.iter().all(|pid| said.contains(pid)), "{said}");
+}
+
+#[test]
+fn blocks_are_covered_although_what_they_lead_to_calls_for_ever() {
+    let place = Place::new("control-coverage");
+    let program = r#"(module
+        (func $spin (loop $l (br $l)))
+        (func $begin (export "_start") (local i32)
+            (local.set 0 (i32.const 5))
+            (if (i32.eqz (local.get 0)) (then (nop)) (else (call $spin) (nop)))))"#;
+    let running = Running::start_program(&place, program, &["--monitor", "coverage"]);
+    let report = running.good(&["report", "--csv"]);
+    // All before the choice; how far the block with the call is, is told when the call is over.
+    assert!(report.contains("coverage,begin,11,5,"), "{report}");
 }
 
 #[test]

@@ -5,15 +5,17 @@ use super::modules::Chosen;
 use super::{Failure, print};
 use clap::{Args, Subcommand};
 
-/// Ask a running program, or have it observed; without a process: list the programs that run
+/// Ask a running program, or have it observed; without a request: list the programs that run
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Ctl {
-    /// The process of `wasm-aot run`
+    /// The process of `wasm-aot run`; the only one that runs, if it is not said
     pid: Option<u32>,
     #[command(subcommand)]
     request: Option<Request>,
 }
+
+const NOBODY: &str = "no program of `wasm-aot run` is running that would answer";
 
 const EXAMPLES: &str = "Examples:
   wasm-aot ctl                                which programs run
@@ -78,13 +80,17 @@ enum Request {
 
 impl Ctl {
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let Some(pid) = self.pid else {
-            let each = programs().into_iter().filter_map(|pid| Some(format!("{pid}  {}\n", program(pid)?)));
-            let all: String = each.collect();
-            if all.is_empty() {
-                eprintln!("wasm-aot: no program of `wasm-aot run` is running that would answer");
+        let pid = match (self.pid, &self.request) {
+            (Some(pid), _) => pid,
+            (None, Some(_)) => only()?,
+            (None, None) => {
+                let all = answering();
+                if all.is_empty() {
+                    eprintln!("wasm-aot: {NOBODY}");
+                }
+                let each = all.iter().map(|(pid, program)| format!("{pid}  {program}\n"));
+                return print(each.collect::<String>());
             }
-            return print(all);
         };
         let mut again = None;
         let line = match self.request.unwrap_or(Request::Status) {
@@ -135,6 +141,23 @@ fn stays(pid: u32) -> bool {
         std::thread::sleep(std::time::Duration::from_millis(25));
         programs().contains(&pid)
     })
+}
+
+/// Programs that would answer, and what they are.
+fn answering() -> Vec<(u32, String)> {
+    programs().into_iter().filter_map(|pid| Some((pid, program(pid)?))).collect()
+}
+
+/// The one that is meant if nobody says which.
+fn only() -> Result<u32, Failure> {
+    match &answering()[..] {
+        [] => Err(Failure::new(NOBODY)),
+        [(pid, _)] => Ok(*pid),
+        several => {
+            let several: Vec<String> = several.iter().map(|(pid, program)| format!("{pid} ({program})")).collect();
+            Err(Failure::usage(format!("several programs run, so say which: {}", several.join(", "))))
+        }
+    }
 }
 
 /// What a process runs.

@@ -3,12 +3,13 @@
 //! The last instruction of each block sets the block's mark, a byte of the instance, when it begins: then all of the block has been executed. Who leaves a
 //! block in its middle is noted by whoever takes the frame away. So marks say all there is to say, to the instruction.
 //!
-//! A block needs no mark if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached.
+//! A block needs no mark if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached. That is known at
+//! once if nothing is called there.
 //!
 //! A mark that is set has nothing more to tell. It is taken out of functions that are executed often, and what is covered runs as if nobody looked.
 
 use super::hooked::{Hooked, fingerprint};
-use super::outline::Outline;
+use super::outline::{self, Outline};
 use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
+use wasmparser::Operator;
 
 /// How many marks a word has.
 const MARKS: u32 = 8;
@@ -82,7 +84,7 @@ impl Hooked for Coverage {
         let mut functions: Vec<Function> = Vec::new();
         let mut first = 0;
         let graphs: Vec<Vec<(Block, Vec<usize>)>> =
-            outline.chosen(&self.choice).map(|function| blocks(outline, function.index)).collect();
+            outline.chosen(&self.choice).map(|function| blocks(outline, function)).collect();
         let all = graphs.iter().flatten().filter(|(_, followers)| followers.is_empty()).count();
         let words = draft.words(all.div_ceil(MARKS as usize) as u32);
         for (function, blocks) in outline.chosen(&self.choice).zip(graphs) {
@@ -149,8 +151,8 @@ impl Hooked for Coverage {
 }
 
 /// The blocks of a function that have instructions, in order; and where all ways lead that one has, if nobody else comes there.
-fn blocks(outline: &Outline<'_>, function: u32) -> Vec<(Block, Vec<usize>)> {
-    let range = outline.info.body(function);
+fn blocks(outline: &Outline<'_>, function: &outline::Function<'_>) -> Vec<(Block, Vec<usize>)> {
+    let range = outline.info.body(function.index);
     let bytes = &outline.bytes[range.start as usize..range.end as usize];
     let body = wasmparser::FunctionBody::new(wasmparser::BinaryReader::new(bytes, range.start.into()));
     let Graph { blocks: all, edges, loops, .. } = Graph::of(&body).unwrap_or_default();
@@ -164,13 +166,20 @@ fn blocks(outline: &Outline<'_>, function: u32) -> Vec<(Block, Vec<usize>)> {
         ways[edge.from as usize].push(edge.to as usize);
         comes[edge.to as usize] += 1;
     }
+    let calls: Vec<u32> = function.instructions.iter().filter(|instruction| calls(&instruction.op)).map(|call| call.at).collect();
+    let waits = |block: Block| calls.partition_point(|at| *at < block.start) < calls.partition_point(|at| *at < block.end);
     // Loops are come to from other versions of the code, too.
     let follows = |from: usize, to: usize| {
         let place = places[to].filter(|place| Some(*place) > places[from])?;
-        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err()).then_some(place)
+        (comes[to] == 1 && loops.binary_search(&all[to].start).is_err() && !waits(all[to])).then_some(place)
     };
     let followers = |block: usize| ways[block].iter().map(|to| follows(block, *to)).collect::<Option<Vec<usize>>>();
     order.iter().map(|block| (all[*block], followers(*block).unwrap_or_default())).collect()
+}
+
+/// Whether it may take as long as the program likes.
+fn calls(op: &Operator<'_>) -> bool {
+    matches!(op, Operator::Call { .. } | Operator::CallIndirect { .. } | Operator::CallRef { .. })
 }
 
 impl Function {
