@@ -142,7 +142,7 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     if let Err(why) = &existing {
         report.notes.push(format!("No rows of the existing compiler: {why}."));
     }
-    report.notes.push("Wizard, Wasabi, and tools of native code are not installed here, and are not measured.".into());
+    report.notes.push("Wizard, Wasabi, and tools of native code are measured by `wizard`, where they are installed.".into());
     let workshop = Workshop { folder, tools, existing: existing.ok() };
     let tools = &workshop.tools;
     let mut all: Vec<(Subject, Vec<Series>)> = Vec::new();
