@@ -3,7 +3,7 @@
 //! Both are known by numbers. What is in memory lies behind everything else there; where that is is known only when all is written, and
 //! stands in a global until then.
 
-use super::storage::{WORD, word};
+use super::storage::{WORD, fetch, keep, word};
 use super::support::{Support, index};
 use wasm_encoder::{InstructionSink, ValType};
 
@@ -38,12 +38,7 @@ impl Reach {
         }
         let at = word((counter - WORDS) * WORD, self.memory);
         put.global_get(self.base);
-        match ty {
-            ValType::I64 => put.i64_load(at),
-            ValType::F32 => put.f32_load(at),
-            ValType::F64 => put.f64_load(at),
-            _ => put.i32_load(at),
-        };
+        fetch(put, ty, at);
     }
 
     /// Pops what a counter is to have.
@@ -53,12 +48,7 @@ impl Reach {
             return;
         }
         let at = word((counter - WORDS) * WORD, self.memory);
-        match ty {
-            ValType::I64 => put.i64_store(at),
-            ValType::F32 => put.f32_store(at),
-            ValType::F64 => put.f64_store(at),
-            _ => put.i32_store(at),
-        };
+        keep(put, ty, at);
     }
 }
 

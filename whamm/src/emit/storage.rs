@@ -5,7 +5,7 @@ use super::counters::is_word;
 use crate::hir::{Expr, Place, Var};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
-use wasm_encoder::{MemArg, MemArgTarget, ValType};
+use wasm_encoder::{InstructionSink, MemArg, MemArgTarget, ValType};
 
 /// How wide a slot is in memory: always a word.
 pub const WORD: u32 = 8;
@@ -145,12 +145,7 @@ impl Emitter<'_> {
 
     fn store_word(&mut self, offset: u32, slot: ValType) {
         let arg = word(offset, self.memory());
-        match slot {
-            ValType::I64 => written(self.put().i64_store(arg)),
-            ValType::F32 => written(self.put().f32_store(arg)),
-            ValType::F64 => written(self.put().f64_store(arg)),
-            _ => written(self.put().i32_store(arg)),
-        };
+        keep(&mut self.put(), slot, arg);
     }
 
     /// Pushes the slots of a variable.
@@ -167,12 +162,7 @@ impl Emitter<'_> {
                 Storage::Memory(_, offset) => {
                     self.address(storage);
                     let arg = word(offset + i * WORD, self.memory());
-                    match slot {
-                        ValType::I64 => written(self.put().i64_load(arg)),
-                        ValType::F32 => written(self.put().f32_load(arg)),
-                        ValType::F64 => written(self.put().f64_load(arg)),
-                        _ => written(self.put().i32_load(arg)),
-                    }
+                    fetch(&mut self.put(), slot, arg);
                 }
             };
         }
@@ -285,6 +275,26 @@ pub fn part(storage: Storage, ty: &Ty, n: u32) -> (Storage, Ty) {
         constant @ Storage::Constant(_) => constant,
     };
     (storage, ty)
+}
+
+/// Pushes a slot from memory, whose address is on the stack.
+pub fn fetch(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
+    match slot {
+        ValType::I64 => put.i64_load(at),
+        ValType::F32 => put.f32_load(at),
+        ValType::F64 => put.f64_load(at),
+        _ => put.i32_load(at),
+    };
+}
+
+/// Pops a slot, and its address from below it.
+pub fn keep(put: &mut InstructionSink<'_>, slot: ValType, at: MemArg) {
+    match slot {
+        ValType::I64 => put.i64_store(at),
+        ValType::F32 => put.f32_store(at),
+        ValType::F64 => put.f64_store(at),
+        _ => put.i32_store(at),
+    };
 }
 
 /// A word of our memory.

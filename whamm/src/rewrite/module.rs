@@ -8,7 +8,7 @@ use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Moves;
 use crate::emit::code::{Emitter, Scope};
 use crate::emit::locals::Locals;
-use crate::emit::storage::{Storage, WORD, word};
+use crate::emit::storage::{Storage, WORD, keep, word};
 use crate::emit::support::{Outlet, index, val};
 use crate::emit::{core, destination};
 use crate::events::Event;
@@ -47,16 +47,6 @@ const COLLECTED: usize = 2000;
 
 /// How many words of a type are stored by one call.
 const TOGETHER: usize = 8;
-
-/// Stores a value that is on the stack.
-fn keep(put: &mut wasm_encoder::InstructionSink<'_>, ty: ValType, at: wasm_encoder::MemArg) {
-    match ty {
-        ValType::I64 => put.i64_store(at),
-        ValType::F32 => put.f32_store(at),
-        ValType::F64 => put.f64_store(at),
-        _ => put.i32_store(at),
-    };
-}
 
 fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     Diagnostics::general(Kind::InvalidModule, format!("the program cannot be rewritten: {}", first_line(&e)))
