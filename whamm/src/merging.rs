@@ -1,7 +1,8 @@
 //! Reports of several instances of a monitor, one for each thread, made one.
 //!
 //! Two instances that looked at different threads have seen different events. A variable that is only added to says of both together what it would have
-//! said if one had seen all events; so does a truth that only ever becomes true. Of all others nothing is known: what was written last, or a greatest
+//! said if one had seen all events; so does a truth that only ever becomes true. (Where what is added depends on what a monitor has seen before, as
+//! with the misses of a cache, it is the sum of what each thread's own has seen.) Of all others nothing is known: what was written last, or a greatest
 //! value, has no meaning that could be read off the script. A monitor says of itself which are which, in a section of its module:
 //!
 //! ```text
