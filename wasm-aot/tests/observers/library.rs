@@ -127,3 +127,35 @@ fn probes_that_take_themselves_away_say_the_same() {
         agree(&Source::new("removal", text));
     }
 }
+
+#[test]
+fn maps_that_are_only_added_to_say_the_same_whatever_their_keys() {
+    let cells = std::fs::read_to_string(folder("tests/run/cells.mm")).expect("it can be read");
+    for text in [
+        cells.as_str(),
+        "wasm:opcode:br_table:before { report var ways: map<u32, u32>; ways[target]++; ways[1] += 5; ways[arg0 + 9]++; }",
+        "wasm:opcode:br_table:before { report var wide: map<u64, i64>; wide[target as u64] += 3; report var low: map<u8, u32>; low[target as u8]++; }",
+        "wasm:opcode:br_table:before { report var ways: map<u32, u32>; ways[target]++; report var most: u32; if (ways[target] > most) { most = ways[target]; } }",
+        "wasm:opcode:i32.add|i32.sub:before { report var low: map<u32, u32>; low[(arg0 & 15) as u32]++; report var high: map<u32, u32>; high[arg0 as u32 >> 28]++; }",
+        "report var pages: map<u32, u64>; wasm:opcode:*load*|*store*:before { pages[(effective_addr >> 16) as u32]++; pages[65535]++; }",
+        "report var pages: map<u32, u32>; wasm:opcode:*load*:before { pages[effective_addr >> 15]++; } wasm:end { pages[2] += 7; }",
+    ] {
+        agree(&Source::new("cells", text));
+    }
+}
+
+#[test]
+fn what_has_come_together_in_cells_is_told_once_and_goes_on() {
+    let text = "report var pages: map<u32, u32>; wasm:opcode:br_table:before { report var ways: map<u32, u32>; ways[target]++; pages[arg0 & 1]++; }";
+    let output = whamm::compile_monitor(&[Source::new("twice", text)], &[], &Options::default());
+    let monitor = output.unwrap_or_else(|e| panic!("{e}")).module;
+    for calls in [ProbeCalls::Inlined, ProbeCalls::Direct] {
+        let mut run = run(&[("monitor", &monitor)], &[], &program("control.wat"), calls).unwrap_or_else(|e| panic!("{e}"));
+        let mut told = || {
+            let _ = run.call("main", &[] as &[Val]);
+            rows(&run.report())
+        };
+        assert_eq!(told(), ["pages : 0->3;1->2", "ways 3:11 0->1;1->1;2->1;3->2"]);
+        assert_eq!(told(), ["pages : 0->6;1->4", "ways 3:11 0->2;1->2;2->2;3->4"]);
+    }
+}

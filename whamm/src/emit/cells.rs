@@ -6,20 +6,39 @@
 use super::code::{Emitter, written};
 use super::storage::{Storage, WORD, word};
 use super::support::{Support, index};
-use crate::hir::{Expr, ExprKind, Place};
+use crate::events::Bound;
+use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var};
 use crate::range;
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
-/// So many cells a row has at most.
-const MOST: u64 = 4096;
+/// So many cells a row of a global map has at most: one for each page of a memory of 32 bits.
+const MOST: u64 = 1 << 16;
+
+/// So many has one of a site's, of which there are many: in a program, and behind a record.
+const MOST_OF_SITE: u64 = 1 << 12;
+const MOST_OF_RECORD: u64 = 1 << 8;
+
+/// What comes before the cells of a row behind a record: the next row, its map, the first cell, how many there are.
+const HEAD: u32 = 16;
+
+/// The row of cells that a site's record has behind itself.
+#[derive(Clone, Debug)]
+pub struct SiteRow {
+    /// The variable of the site that is the map.
+    pub variable: u32,
+    /// Where it begins in the record.
+    pub at: u32,
+    /// The largest key, which is known when the site is matched.
+    pub largest: Expr,
+}
 
 /// Maps that may have cells, and the rows of cells that they have.
 #[derive(Debug, Default)]
 pub struct Cells {
-    /// The handles of maps that nothing looks at until the report.
-    maps: BTreeSet<u32>,
+    /// The handles of maps that nothing looks at until the report, and how many cells a row of theirs has at most.
+    maps: BTreeMap<u32, u64>,
     /// The address of the first cell, by map and number of cells.
     rows: BTreeMap<(u32, u32), u32>,
 }
@@ -34,11 +53,52 @@ pub(crate) fn rise(op: BinOp, value: &Expr) -> Option<i64> {
     }
 }
 
+/// The largest value of a key, if that is known when a site is matched: a small constant, or the label of a `br_table` that stands for all
+/// others.
+fn largest(key: &Expr) -> Option<Expr> {
+    if let Some(most) = range::most(key) {
+        return (most < MOST_OF_RECORD).then(|| Expr { kind: ExprKind::Int(most.into()), ty: Ty::U32, span: key.span });
+    }
+    let ExprKind::Choice(three) = &key.kind else { return None };
+    let [cond, yes, no] = &**three;
+    let ExprKind::Binary(BinOp::Lt, number, end) = &cond.kind else { return None };
+    let is_cut_off = !number.ty.signed() && number.same(yes) && end.same(no);
+    (is_cut_off && end.kind == ExprKind::Bound(Bound::NumTargets)).then(|| (**end).clone())
+}
+
+/// The row that a site's record has behind it, which ends at `at`: that of the first map, of those in `free`, which is added to at keys that allow it.
+pub fn site_row(stmts: &[Stmt], at: u32, free: impl Fn(u32) -> bool) -> Option<SiteRow> {
+    let mut found = None;
+    for stmt in stmts {
+        stmt.visit(&mut |stmt| {
+            let Stmt::Update(Place::Element(map, key), op, value) = stmt else { return };
+            let ExprKind::Var(Var::Site(variable)) = map.kind else { return };
+            if found.is_none() && rise(*op, value).is_some() && free(variable) {
+                found = largest(key).map(|largest| SiteRow { variable, at, largest });
+            }
+        });
+    }
+    found
+}
+
 impl Support {
-    /// Lets a map have cells: nothing looks at it until the report.
+    /// Lets the map of a site have cells: nothing looks at it until the report.
     pub fn defer(&mut self, map: u32, ty: &Ty) {
+        self.defer_up_to(map, ty, MOST_OF_SITE);
+    }
+
+    fn defer_up_to(&mut self, map: u32, ty: &Ty, most: u64) {
         if self.core_pair(ty).is_none() {
-            self.cells.maps.insert(map);
+            self.cells.maps.insert(map, most);
+        }
+    }
+
+    /// Lets those of the global maps have cells that are only added to.
+    pub fn defer_all(&mut self, program: &Program, globals: &[Storage], added_only: &HashSet<u32>) {
+        for (n, (storage, variable)) in (0..).zip(globals.iter().zip(&program.globals)) {
+            if let (Storage::Constant(map), true) = (storage, added_only.contains(&n)) {
+                self.defer_up_to(*map, &variable.ty, MOST);
+            }
         }
     }
 
@@ -58,23 +118,74 @@ impl Emitter<'_> {
     pub(super) fn add_to_cell(&mut self, place: &Place, op: BinOp, value: &Expr) -> bool {
         let (Place::Element(map, key), true) = (place, self.scope.running) else { return false };
         let ExprKind::Var(var) = map.kind else { return false };
-        let Storage::Constant(handle) = self.storage(var) else { return false };
         let (key, amount) = (self.fold(key), rise(op, &self.fold(value)));
-        let count = range::most(&key).filter(|&most| most < MOST).and_then(|most| u32::try_from(most + 1).ok());
-        let (Some(amount), Some(count), true) = (amount, count, self.support.cells.maps.contains(&handle)) else { return false };
-        let cell = word(self.support.row_of_cells(handle, count), self.memory());
+        let Some(amount) = amount else { return false };
+        let Some((base, row)) = self.row_for(var, &key) else { return false };
+        let cell = word(row, self.memory());
         let at = self.locals.take(wasm_encoder::ValType::I32);
         self.value(&key);
         if key.ty.wide() {
             self.put().i32_wrap_i64();
         }
-        self.put().i32_const(3).i32_shl().local_tee(at).local_get(at).i64_load(cell);
+        self.put().i32_const(3).i32_shl();
+        if let Some(base) = base {
+            self.put().local_get(base).i32_add();
+        }
+        self.put().local_tee(at).local_get(at).i64_load(cell);
         self.put().i64_const(amount).i64_add().i64_store(cell);
         true
     }
 
-    /// Adds what has come together in cells to the maps.
-    pub fn settle_cells(&mut self) {
+    /// The row of a map in which such a key has a cell: the address that a local holds, if it is not 0, and what comes to it.
+    fn row_for(&mut self, map: Var, key: &Expr) -> Option<(Option<u32>, u32)> {
+        match (self.storage(map), &self.scope.row) {
+            (Storage::Constant(handle), _) => {
+                let most = *self.support.cells.maps.get(&handle)?;
+                let count =
+                    range::most(key).filter(|&largest| largest < most).and_then(|largest| u32::try_from(largest + 1).ok())?;
+                Some((None, self.support.row_of_cells(handle, count)))
+            }
+            (Storage::Memory(Some(record), _), Some(row)) if Var::Site(row.variable) == map => {
+                largest(key)?.same(&row.largest).then_some((Some(record), row.at + HEAD))
+            }
+            _ => None,
+        }
+    }
+
+    /// Begins the row behind a record that was just made: its head says whose it is. Rows are chained from a global on.
+    pub fn begin_row(&mut self, row: &SiteRow, record: u32, map: u32, chain: u32) {
+        let memory = self.memory();
+        let at = |n: u32| word(row.at + n, memory);
+        self.put().local_get(record).global_get(chain).i32_store(at(0));
+        self.put().local_get(record).local_get(record).i32_load(word(map, memory)).i32_store(at(4));
+        self.put().local_get(record).local_get(record).i32_const((row.at + HEAD).cast_signed()).i32_add().i32_store(at(8));
+        self.put().local_get(record);
+        self.count_of(row);
+        self.put().i32_store(at(12));
+        self.put().local_get(record).i32_const(row.at.cast_signed()).i32_add().global_set(chain);
+    }
+
+    /// Pushes how many bytes a record has, with the row behind it.
+    pub fn size_with(&mut self, row: &SiteRow) {
+        self.count_of(row);
+        self.put().i32_const(3).i32_shl().i32_const((row.at + HEAD).cast_signed()).i32_add();
+    }
+
+    /// Pushes how many cells a row has.
+    fn count_of(&mut self, row: &SiteRow) {
+        self.value(&row.largest);
+        if row.largest.ty.wide() {
+            self.put().i32_wrap_i64();
+        }
+        self.put().i32_const(1).i32_add();
+    }
+
+    /// Adds what has come together in cells to the maps; rows of sites are chained from a global on, if there are any.
+    pub fn settle_cells(&mut self, chain: Option<u32>) {
+        if let Some(chain) = chain {
+            let settle = self.support.runtime("settle_chain");
+            self.put().global_get(chain).call(settle);
+        }
         let rows = std::mem::take(&mut self.support.cells.rows);
         if rows.is_empty() {
             return;

@@ -2,6 +2,7 @@
 //!
 //! What is known of a site is folded first, so that branches which cannot be taken leave no code.
 
+use super::cells::SiteRow;
 use super::locals::Locals;
 use super::storage::{Storage, WORD, word};
 use super::support::Support;
@@ -29,6 +30,8 @@ pub struct Scope {
     pub bounds: HashMap<Bound, Storage>,
     /// Whether this is done while the program runs, so that elements of maps may have cells until the report.
     pub running: bool,
+    /// The row of cells behind the site's record, if it has one.
+    pub row: Option<SiteRow>,
     /// Whether this is likely to be run again and again: short functions are written out in the place of their calls.
     pub repeated: bool,
     /// Where a bulk operation is done a second time: what writes it.
@@ -86,7 +89,7 @@ impl std::fmt::Debug for Emitter<'_> {
 }
 
 /// The end of a chain of instructions, of which nothing more is wanted.
-pub(super) fn written(_: &mut InstructionSink<'_>) {}
+pub(crate) fn written(_: &mut InstructionSink<'_>) {}
 
 impl<'a> Emitter<'a> {
     /// Nothing written yet.

@@ -86,7 +86,7 @@ impl<'a> Maker<'a> {
         let kind = self.kind(group, "", report::Owner::Frame);
         let record = self.frame_record(group, kind, chain);
         self.frame_chain = Some(chain.0);
-        self.probe(group, Some(&record), said);
+        self.probe(group, Some(&record), None, said);
     }
 
     /// The function that gives the record of a function: its own for each, however many ends it has.

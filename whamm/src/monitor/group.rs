@@ -2,10 +2,12 @@
 
 use super::name::Event as EventName;
 use crate::diagnostic::{Diagnostics, Kind};
+use crate::emit::cells::{self, SiteRow};
 use crate::emit::storage::{Storage, WORD};
 use crate::events::{self, Bound, CATEGORIES, Event, Instruction, Mode};
 use crate::fold::{self, Known};
 use crate::hir::{Expr, ExprKind, Place, Probe, Program, Stmt, Var, Variable};
+use crate::rewrite::tally::is_added_only;
 use crate::types::Ty;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -300,6 +302,15 @@ impl Group<'_> {
             at += u32::try_from(site.ty.slots().len()).unwrap_or(0) * WORD;
         }
         list
+    }
+
+    /// The row of cells that its sites' records have behind them, if one of its maps is `ours`.
+    pub(super) fn row(&self, header: u32, ours: impl Fn(&Ty) -> bool) -> Option<SiteRow> {
+        let free = |variable: u32| {
+            let is_ours = self.sites.get(variable as usize).is_some_and(|site| ours(&site.ty));
+            is_ours && is_added_only(&self.events[0].body, variable)
+        };
+        cells::site_row(&self.stmts, header + self.words() * WORD, free)
     }
 
     /// The identity of its probe in a report: number and event, without a mode.

@@ -16,7 +16,8 @@ mod split;
 
 use crate::check::{CORE, DYNINSTR_MODULE};
 use crate::diagnostic::{Diagnostics, Kind};
-use crate::emit::code::{Emitter, Scope};
+use crate::emit::cells::SiteRow;
+use crate::emit::code::{Emitter, Scope, written};
 use crate::emit::core::{self, Target, Used};
 use crate::emit::destination;
 use crate::emit::locals::Locals;
@@ -28,6 +29,7 @@ use crate::fold::Nothing;
 use crate::hir::{Builtin, Expr, ExprKind, Probe, Program, Stmt, Variable};
 use crate::library::Library;
 use crate::merging::{self, Declaration};
+use crate::rewrite::tally::added_only;
 use crate::rewrite::{Link, Options, needed, prints};
 use crate::types::Ty;
 use elements::Element;
@@ -67,6 +69,8 @@ struct Maker<'a> {
     flipped: BTreeMap<u32, i64>,
     /// The first and the last record of sites.
     chain: Option<(u32, u32)>,
+    /// The first of the rows of cells behind records.
+    rows: Option<u32>,
     /// The first record of functions.
     frame_chain: Option<u32>,
     /// Functions under the names of their exports, in the order in which these came up.
@@ -131,7 +135,8 @@ impl<'a> Maker<'a> {
         if options.format == report::Format::Json {
             support.preset_json();
         }
-        let globals = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
+        let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
+        support.defer_all(program, &globals, &added_only(program));
         let (frames, flipped) = frames::storage(program, &mut |e| report::constants(&mut support, e));
         Self {
             program,
@@ -145,6 +150,7 @@ impl<'a> Maker<'a> {
             frames,
             flipped,
             chain: None,
+            rows: None,
             frame_chain: None,
             exports: vec![],
             helpers: BTreeSet::new(),
@@ -195,12 +201,13 @@ impl<'a> Maker<'a> {
 
     /// The functions of a group of events, and their exports.
     fn group(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
-        let record = group.needs_record().then(|| self.record(group));
-        self.probe(group, record.as_ref(), said);
+        let row = group.row(RECORD, |ty| self.support.core_pair(ty).is_none());
+        let record = group.needs_record().then(|| self.record(group, row.as_ref()));
+        self.probe(group, record.as_ref(), row.as_ref(), said);
     }
 
     /// The functions that are called at a group's events, whose sites may have records.
-    fn probe(&mut self, group: &Group<'a>, record: Option<&Helper>, said: &mut Diagnostics) {
+    fn probe(&mut self, group: &Group<'a>, record: Option<&Helper>, row: Option<&SiteRow>, said: &mut Diagnostics) {
         for case in split::cases(group.predicate.as_ref()) {
             let predicate = case.condition.as_ref().map(|condition| {
                 let given = name::given(&[condition], &[]);
@@ -209,10 +216,10 @@ impl<'a> Maker<'a> {
                 (index, given)
             });
             let given = name::given_body(case.residue.as_ref(), &group.stmts, &group.bounds);
-            let sites = group.places(RECORD);
+            let scope = Scope { sites: group.places(RECORD), running: true, row: row.cloned(), ..self.scope() };
             let (residue, group_locals) = (case.residue.clone(), group.locals.clone());
             let stmts = &group.stmts;
-            let (index, shape) = self.function_with_sites("probe", record.is_some(), &given, sites, |e| {
+            let (index, shape) = self.function_with_sites("probe", record.is_some(), &given, scope, |e| {
                 e.enter(&group_locals);
                 e.body(residue.as_ref(), stmts);
             });
@@ -236,12 +243,10 @@ impl<'a> Maker<'a> {
         what: &str,
         record: bool,
         given: &BTreeMap<Bound, Ty>,
-        sites: Vec<Storage>,
+        mut scope: Scope,
         write: impl FnOnce(&mut Emitter<'_>),
     ) -> (u32, Shape) {
         let mut params = vec![ValType::I32; usize::from(record)];
-        let mut scope = self.scope();
-        scope.sites = sites;
         for (bound, ty) in given {
             scope.bounds.insert(*bound, Storage::Locals(u32::try_from(params.len()).unwrap_or(0)));
             params.extend(ty.slots());
@@ -260,7 +265,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The function that makes the record of a site, and what it is given.
-    fn record(&mut self, group: &Group<'a>) -> (u32, BTreeMap<Bound, Ty>) {
+    fn record(&mut self, group: &Group<'a>, row: Option<&SiteRow>) -> (u32, BTreeMap<Bound, Ty>) {
         let chain = match self.chain {
             Some(chain) => chain,
             None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
@@ -272,8 +277,10 @@ impl<'a> Maker<'a> {
         } else {
             self.kind(group, &group.identity(), Owner::Site)
         };
+        let rows = row.map(|row| (row, *self.rows.get_or_insert_with(|| self.support.global(ValType::I32, 0))));
         let inits: Vec<&Expr> = group.sites.iter().filter_map(|s| s.init.as_ref()).chain(&group.inits).collect();
-        let mut given = name::given(&inits, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
+        let asked: Vec<&Expr> = inits.iter().copied().chain(row.map(|row| &row.largest)).collect();
+        let mut given = name::given(&asked, &[(Bound::Fname, Ty::Str), (Bound::Fid, Ty::U32), (Bound::Pc, Ty::U32)]);
         if several {
             given.insert(Bound::Opname, Ty::Str);
         }
@@ -285,12 +292,11 @@ impl<'a> Maker<'a> {
             let memory = e.support.layout().memory;
             let (alloc, intern) = (e.support.runtime("alloc"), e.support.runtime("intern"));
             let at = |bound: Bound| if let Some(Storage::Locals(n)) = scope.bounds.get(&bound) { *n } else { 0 };
-            e.put()
-                .i32_const(size.cast_signed())
-                .call(alloc)
-                .local_tee(record)
-                .i32_const(kind.cast_signed())
-                .i32_store(word(4, memory));
+            match row {
+                Some(row) => e.size_with(row),
+                None => written(e.put().i32_const(size.cast_signed())),
+            }
+            e.put().call(alloc).local_tee(record).i32_const(kind.cast_signed()).i32_store(word(4, memory));
             // What the engine hands over is overwritten at the next site.
             for bound in [Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule] {
                 if scope.bounds.contains_key(&bound) {
@@ -312,6 +318,11 @@ impl<'a> Maker<'a> {
             for (variable, place) in sites.iter().zip(&places) {
                 let place = if let Storage::Memory(_, offset) = place { Storage::Memory(Some(record), *offset) } else { *place };
                 e.begin(variable, place);
+            }
+            if let Some((row, chain)) = rows
+                && let Some(Storage::Memory(_, map)) = places.get(row.variable as usize)
+            {
+                e.begin_row(row, record, *map, chain);
             }
             for call in &inits {
                 e.expr(call);
@@ -364,11 +375,13 @@ impl<'a> Maker<'a> {
             return None;
         }
         let (format, chain, globals) = (self.options.format, (self.chain, self.frame_chain), self.globals.clone());
+        let rows = self.rows;
         let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
         let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
         let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
             e.open_destination(destination);
+            e.settle_cells(rows);
             for (predicate, stmts, locals) in ends.iter().chain(&reports) {
                 e.own_locals(locals);
                 e.body(predicate.as_ref(), stmts);
@@ -381,7 +394,7 @@ impl<'a> Maker<'a> {
                     frames::chained(e, chain.0, chain.1);
                     e.put().call(records);
                 }
-                rows(e, program, &globals, format);
+                global_rows(e, program, &globals, format);
             }
             e.finish_report();
         });
@@ -501,7 +514,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-fn rows(e: &mut Emitter<'_>, program: &Program, globals: &[Storage], format: report::Format) {
+fn global_rows(e: &mut Emitter<'_>, program: &Program, globals: &[Storage], format: report::Format) {
     let mut maps = 0;
     for (variable, storage) in program.globals.iter().zip(globals) {
         let number = if let Storage::Globals(first) = storage { *first } else { maps };

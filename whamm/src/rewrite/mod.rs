@@ -12,7 +12,7 @@ mod remap;
 mod removal;
 mod rows;
 mod shadow;
-mod tally;
+pub(crate) mod tally;
 mod walk;
 
 use crate::app::App;
@@ -313,11 +313,7 @@ impl<'a> Rewriter<'a> {
         let mut support = linked(program, libraries, app, options, &mut remap);
         let added_only = tally::added_only(program);
         let globals: Vec<Storage> = program.globals.iter().map(|g| report::place(&mut support, g, Support::globals)).collect();
-        for (n, (storage, variable)) in (0..).zip(globals.iter().zip(&program.globals)) {
-            if let (Storage::Constant(map), true) = (storage, added_only.contains(&n)) {
-                support.defer(*map, &variable.ty);
-            }
-        }
+        support.defer_all(program, &globals, &added_only);
         let mut asks_lines = false;
         each_expr(program, &mut |e| asks_lines |= matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)));
         let facts = Facts {

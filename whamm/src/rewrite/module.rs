@@ -158,7 +158,7 @@ impl<'a> Rewriter<'a> {
         code.extend(self.free_code(&mut locals, &[], &mut |e| e.open_destination(destination)));
         code.extend(self.add_up(&mut locals));
         code.extend(self.merge_elements(&mut locals));
-        code.extend(self.free_code(&mut locals, &[], &mut |e| e.settle_cells()));
+        code.extend(self.free_code(&mut locals, &[], &mut |e| e.settle_cells(None)));
         code.extend(self.run_probes(Event::End, &mut locals));
         if self.probes_of(Event::Report).is_empty() {
             code.extend(self.report(&mut locals));

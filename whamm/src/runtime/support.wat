@@ -219,6 +219,14 @@
       (local.set $table (i32.add (local.get $table) (i32.const 12)))
       (br_if $row (local.tee $n (i32.sub (local.get $n) (i32.const 1))))))
 
+  ;; The same for rows that are chained: each has the address of the next in front.
+  (func $settle_chain (param $row i32)
+    (block $done (loop $next
+      (br_if $done (i32.eqz (local.get $row)))
+      (call $settle (i32.add (local.get $row) (i32.const 4)) (i32.const 1))
+      (local.set $row (i32.load $own (local.get $row)))
+      (br $next))))
+
   (func $map_delete (param $map i32) (local $at i32)
     (if (i32.eqz (call $map_find (local.get $map))) (then (return)))
     (i32.store $own (call $place (local.get $map)) (i32.const 1))
@@ -983,4 +991,4 @@
   (export "open_lent" (func $open_lent)) (export "write_core" (func $write_core)) (export "core_text" (func $core_text))
   (export "core_map" (func $core_map)) (export "no_map" (func $no_map)) (export "no_f32" (func $no_f32)) (export "no_f64" (func $no_f64)) (export "fid_get" (func $fid_get))
   (export "fid_fill" (func $fid_fill)) (export "fid_copy" (func $fid_copy)) (export "fid_init" (func $fid_init)) (export "put_map_csv" (func $put_map_csv)) (export "env_own" (func $env_own)) (export "env_lent" (func $env_lent))
-  (export "settle" (func $settle)) (export "env_or" (func $env_or)) (export "join" (func $join)))
+  (export "settle" (func $settle)) (export "settle_chain" (func $settle_chain)) (export "env_or" (func $env_or)) (export "join" (func $join)))
