@@ -14,7 +14,7 @@ use std::ops::Range;
 use whamm::events::{self, Instruction};
 
 /// When a function wants to be called.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Event {
     /// At every instruction.
     Any,
@@ -25,15 +25,6 @@ pub(crate) enum Event {
     FuncUnwind,
     BlockStart,
     BlockEnd,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Opcode(this), Self::Opcode(other)) => this.index == other.index,
-            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
-        }
-    }
 }
 
 /// Where in the course of an instruction.

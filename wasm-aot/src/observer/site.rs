@@ -4,19 +4,9 @@
 //! begins at the function's beginning, at a loop, at an `end` that is branched to, and behind whatever may branch; it ends before the next one, or
 //! where control leaves.
 
-use wasmparser::{BinaryReaderError, BlockType, Catch, FunctionBody, Operator};
-use whamm::events::{self, Instruction};
-
-/// What an instruction does to the nesting of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nesting {
-    Plain,
-    Block,
-    Loop,
-    If,
-    Else,
-    End,
-}
+use wasmparser::{BinaryReaderError, BlockType, FunctionBody, Operator};
+pub(crate) use whamm::events::Nesting;
+use whamm::events::{self, Instruction, labels, leaves};
 
 /// An instruction where it stands.
 #[derive(Debug)]
@@ -74,7 +64,7 @@ pub(crate) fn sites<'a>(module: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec
         let operator = reader.read()?;
         let at = sites.len();
         labels(&operator, |depth| landed.extend(open.len().checked_sub(1 + depth as usize).map(|n| open[n])));
-        let nesting = nesting(&operator);
+        let nesting = Nesting::of(&operator);
         let mut partner = at;
         match nesting {
             Nesting::Block | Nesting::Loop | Nesting::If => open.push(Some(at)),
@@ -138,64 +128,6 @@ fn blocks(sites: &mut [Site<'_>]) {
     for i in 0..sites.len() {
         sites[i].closes = leaves(&sites[i].operator) || sites.get(i + 1).is_none_or(|next| next.leads);
     }
-}
-
-fn nesting(operator: &Operator<'_>) -> Nesting {
-    match operator {
-        Operator::Block { .. } | Operator::TryTable { .. } | Operator::Try { .. } => Nesting::Block,
-        Operator::Loop { .. } => Nesting::Loop,
-        Operator::If { .. } => Nesting::If,
-        Operator::Else => Nesting::Else,
-        Operator::End | Operator::Delegate { .. } => Nesting::End,
-        _ => Nesting::Plain,
-    }
-}
-
-/// Depths of the labels that an instruction may branch to, seen from outside of what it opens.
-fn labels(operator: &Operator<'_>, mut each: impl FnMut(u32)) {
-    use Operator as O;
-    match operator {
-        O::Br { relative_depth }
-        | O::BrIf { relative_depth }
-        | O::BrOnNull { relative_depth }
-        | O::BrOnNonNull { relative_depth }
-        | O::BrOnCast { relative_depth, .. }
-        | O::BrOnCastFail { relative_depth, .. } => each(*relative_depth),
-        O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).for_each(each),
-        O::TryTable { try_table } => try_table.catches.iter().for_each(|catch| match catch {
-            Catch::One { label, .. } | Catch::OneRef { label, .. } | Catch::All { label } | Catch::AllRef { label } => {
-                each(*label);
-            }
-        }),
-        _ => {}
-    }
-}
-
-/// Whether control may go elsewhere from here.
-fn leaves(operator: &Operator<'_>) -> bool {
-    use Operator as O;
-    matches!(
-        operator,
-        O::If { .. }
-            | O::Else
-            | O::BrIf { .. }
-            | O::Br { .. }
-            | O::BrTable { .. }
-            | O::BrOnNull { .. }
-            | O::BrOnNonNull { .. }
-            | O::BrOnCast { .. }
-            | O::BrOnCastFail { .. }
-            | O::Return
-            | O::ReturnCall { .. }
-            | O::ReturnCallIndirect { .. }
-            | O::ReturnCallRef { .. }
-            | O::Throw { .. }
-            | O::ThrowRef
-            | O::Rethrow { .. }
-            | O::Unreachable
-            | O::Catch { .. }
-            | O::CatchAll
-    )
 }
 
 /// Whether something may stand in place of instructions of that name: not of those that say where control goes on.

@@ -5,8 +5,10 @@
 //! lists in this module. The opcode of a prefixed instruction is the prefix, then the number in eight bits, or in twelve where eight do not
 //! suffice.
 
+mod nesting;
 mod variables;
 
+pub use nesting::{Nesting, labels, leaves};
 pub use variables::{Bound, Definition, FORMER, Function};
 
 use std::collections::HashMap;
@@ -112,8 +114,15 @@ impl Instruction {
     }
 }
 
+impl PartialEq for Instruction {
+    /// There is one of each in the table.
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
 /// Something that happens.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {
     /// An instruction is executed.
     Opcode(&'static Instruction),
@@ -133,15 +142,6 @@ pub enum Event {
     Begin,
     /// When the program has ended, before the report.
     End,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Opcode(a), Self::Opcode(b)) => a.index == b.index,
-            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
-        }
-    }
 }
 
 /// Events that are no instructions: package, name, the event.

@@ -4,25 +4,9 @@
 //! a block begins at the function's beginning, at a loop, at an end that is branched to, and after whatever may branch; it ends before the
 //! next one, or where control leaves.
 
-use crate::events::{self, Instruction};
+pub(crate) use crate::events::Nesting;
+use crate::events::{self, Instruction, labels, leaves};
 use wasmparser::{FunctionBody, Operator};
-
-/// What an instruction does to the nesting of blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nesting {
-    /// Nothing.
-    Plain,
-    /// Opens a block.
-    Block,
-    /// Opens a loop.
-    Loop,
-    /// Opens the first arm of a choice.
-    If,
-    /// Begins the other arm.
-    Else,
-    /// Closes what was opened.
-    End,
-}
 
 /// An instruction where it stands.
 #[derive(Clone, Debug)]
@@ -58,30 +42,6 @@ impl Op<'_> {
     }
 }
 
-/// Whether control may go elsewhere from here.
-fn leaves(op: &Operator<'_>) -> bool {
-    use Operator as O;
-    matches!(
-        op,
-        O::If { .. }
-            | O::Else
-            | O::BrIf { .. }
-            | O::Br { .. }
-            | O::BrTable { .. }
-            | O::BrOnNull { .. }
-            | O::BrOnNonNull { .. }
-            | O::BrOnCast { .. }
-            | O::BrOnCastFail { .. }
-            | O::Return
-            | O::ReturnCall { .. }
-            | O::ReturnCallIndirect { .. }
-            | O::ReturnCallRef { .. }
-            | O::Throw { .. }
-            | O::ThrowRef
-            | O::Unreachable
-    )
-}
-
 /// Whether control may not come back, so that what is counted before it must not include what is behind it.
 pub(crate) fn interrupts(op: &Operator<'_>) -> bool {
     use Operator as O;
@@ -109,43 +69,6 @@ pub(crate) fn is_typed(op: &Operator<'_>) -> bool {
         | O::RefTestNonNull { .. }
         | O::RefTestNullable { .. } => true,
         _ => false,
-    }
-}
-
-fn nesting(op: &Operator<'_>) -> Nesting {
-    use Operator as O;
-    match op {
-        O::Block { .. } | O::TryTable { .. } => Nesting::Block,
-        O::Loop { .. } => Nesting::Loop,
-        O::If { .. } => Nesting::If,
-        O::Else => Nesting::Else,
-        O::End => Nesting::End,
-        _ => Nesting::Plain,
-    }
-}
-
-/// Depths of the labels that an instruction may branch to, seen from outside of what it opens.
-fn labels(op: &Operator<'_>) -> Vec<u32> {
-    use Operator as O;
-    match op {
-        O::Br { relative_depth }
-        | O::BrIf { relative_depth }
-        | O::BrOnNull { relative_depth }
-        | O::BrOnNonNull { relative_depth }
-        | O::BrOnCast { relative_depth, .. }
-        | O::BrOnCastFail { relative_depth, .. } => vec![*relative_depth],
-        O::BrTable { targets } => targets.targets().flatten().chain([targets.default()]).collect(),
-        O::TryTable { try_table } => try_table
-            .catches
-            .iter()
-            .map(|c| match c {
-                wasmparser::Catch::One { label, .. }
-                | wasmparser::Catch::OneRef { label, .. }
-                | wasmparser::Catch::All { label }
-                | wasmparser::Catch::AllRef { label } => *label,
-            })
-            .collect(),
-        _ => Vec::new(),
     }
 }
 
@@ -190,13 +113,11 @@ pub(crate) fn walk<'a>(file: &'a [u8], body: &FunctionBody<'a>) -> Result<Vec<Op
             usize::try_from(a).ok().zip(usize::try_from(b).ok()).and_then(|(a, b)| file.get(a..b)).unwrap_or(&[])
         };
         let bytes = slice(offset, end);
-        for label in labels(&operator) {
-            match open.len().checked_sub(1 + label as usize).and_then(|n| open[n]) {
-                Some(opener) => targeted.push(opener),
-                None => function_targeted = true,
-            }
-        }
-        let nesting = nesting(&operator);
+        labels(&operator, |label| match open.len().checked_sub(1 + label as usize).and_then(|n| open[n]) {
+            Some(opener) => targeted.push(opener),
+            None => function_targeted = true,
+        });
+        let nesting = Nesting::of(&operator);
         let mut op = Op {
             pc: u32::try_from(offset - base).unwrap_or(u32::MAX),
             offset,
