@@ -73,6 +73,7 @@ pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
         handlers: row(&mapping, header, Part::Handlers).ok_or_else(damaged)?,
         crossings: row(&mapping, header, Part::Crossings).ok_or_else(damaged)?,
         bares: row(&mapping, header, Part::Bares).ok_or_else(damaged)?,
+        notes: Vec::new(),
         owners: None,
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;

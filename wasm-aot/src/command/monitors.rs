@@ -170,6 +170,11 @@ impl Observation {
         self.watch.needs_hooks()
     }
 
+    /// Whether nothing has to be compiled into a module for what is observed.
+    pub(crate) fn rests(&self) -> bool {
+        self.watch.rests()
+    }
+
     /// Compiles a module, and what is needed to observe it.
     pub(crate) fn compile(&self, engine: &Engine, bytes: &[u8]) -> Result<Module, wasm_aot::Error> {
         self.watch.compile(engine, bytes)

@@ -266,6 +266,7 @@ impl Run {
         let path = &self.module;
         match Module::is_machine_code(path) {
             true => Module::from_file(&self.making.engine()?, path).and_then(|module| observation.recompile(engine, &module)),
+            false if observation.rests() => observation.recompile(engine, &self.load(engine, path)?),
             false => observation.compile(engine, &read(path)?),
         }
         .map_err(about(path))

@@ -92,7 +92,7 @@ impl Translator<'_> {
     }
 
     /// Whom sites would call.
-    fn nobody(&mut self) -> FuncRef {
+    pub(super) fn nobody(&mut self) -> FuncRef {
         if let Some(known) = self.nobody {
             return known;
         }

@@ -6,6 +6,7 @@ use super::counting::Counting;
 use super::crossing::{self, Crossing};
 use super::hook::Hooking;
 use super::nested::Guests;
+use super::once::{self, NoteSite};
 use super::placement::{self, Loop};
 use super::plan::Plan;
 use super::switching::{self, Switching};
@@ -69,6 +70,8 @@ pub(crate) struct Compiled {
     /// Where threads can go over into another version.
     pub(crate) crossings: Vec<Crossing>,
     pub(crate) bares: Vec<Bare>,
+    /// Where something is noted, in order.
+    pub(crate) notes: Vec<NoteSite>,
 }
 
 /// What all functions of a module are compiled with.
@@ -123,7 +126,7 @@ impl Compiler {
         // Without crossings there is nothing that could be unexpected.
         for crosses in [true, false] {
             match self.attempt(setting, body.again(), entered, crosses)? {
-                Attempt::Done(compiled) => return Ok(compiled),
+                Attempt::Done(compiled) => return Ok(compiled.map(|compiled| *compiled)),
                 Attempt::Unexpected => {}
             }
         }
@@ -153,14 +156,14 @@ impl Compiler {
         let compiled = finish(&mut self.context, setting.target, loops, first)?;
         // What is known to be equal is no comparison any more: the crossing would be taken always.
         let compiled = compiled.filter(|_| !switching::jumps_to(&self.context.func, &cold));
-        Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(compiled))))
+        Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(Box::new(compiled)))))
     }
 }
 
 /// How an attempt at a function's code has ended.
 enum Attempt {
     /// With code, or none for a loop that has no entry.
-    Done(Option<Compiled>),
+    Done(Option<Box<Compiled>>),
     /// With branches that no place can be made of.
     Unexpected,
 }
@@ -180,7 +183,7 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let buffer = &context.compiled_code().expect("compiled above").buffer;
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
-    let bares = bare::make(&mut code, buffer);
+    let (bares, notes) = (bare::make(&mut code, buffer), once::make(&mut code, buffer));
     let number = |bits| switching::marked(bits).map(|index| first + index);
     let ranges: Vec<_> =
         buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
@@ -210,7 +213,7 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let relocs = buffer.relocs().iter().filter(|reloc| !is_of_site(&reloc.target, &context.func));
     let calls = relocs.map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares }))
+    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares, notes }))
 }
 
 fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {

@@ -252,6 +252,7 @@ impl<'a> Translator<'a> {
         for hook in hooks {
             match &hook.action {
                 Action::Call(call) => Emitter { translator: self, hook }.receive(call),
+                Action::Note(note) => self.note_site(*note),
                 Action::Inline(sequence) => {
                     if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook }) {
                         self.hooking.failure.get_or_insert(error);

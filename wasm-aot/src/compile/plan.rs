@@ -4,10 +4,11 @@
 //! other put their hooks, one after the other. A hook stands at an instruction, at a [`Moment`] of it; of several at the same one, the one
 //! that was put there first fires first.
 //!
-//! A hook counts, calls a [`Receiver`] with values of the program's, or writes machine code of its own ([`Inline`]). What it keeps between two
+//! A hook calls a [`Receiver`] with values of the program's, writes machine code of its own ([`Inline`]), or makes a [`Note`]. What it keeps between two
 //! firings lies in words of the instance that it fires in; a draft gives them out.
 
 use super::hook::Emitter;
+use super::once::Note;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -60,6 +61,8 @@ pub(crate) enum Action {
     Call(Call),
     /// Executes machine code of its own.
     Inline(Sequence),
+    /// Notes once that it has fired.
+    Note(Note),
 }
 
 /// A word of an instance that a plan has asked for; of several, the first.
@@ -248,6 +251,11 @@ impl Plan {
     /// Whether something stands in a function.
     pub(crate) fn concerns(&self, function: u32) -> bool {
         !self.of(function).is_empty()
+    }
+
+    /// What the hooks of a function are known by.
+    pub(crate) fn hooks_of(&self, function: u32) -> impl Iterator<Item = HookId> {
+        self.of(function).iter().map(|hook| hook.id)
     }
 
     /// Words that become again what they were when machine code was entered, if it is left by a trap or a failure.

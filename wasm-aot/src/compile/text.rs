@@ -6,6 +6,7 @@
 use super::bare::Bare;
 use super::crossing::{Crossing, OFF};
 use super::function::{Callee, Compiled};
+use super::once::NoteSite;
 use super::placement;
 use super::plan::Plan;
 use super::recompilation::Wanted;
@@ -54,6 +55,8 @@ pub(crate) struct Text {
     pub(crate) crossings: Vec<Crossing>,
     /// Bare sites, in the order of their offsets.
     pub(crate) bares: Vec<Bare>,
+    /// Where something is noted, in the order of their offsets.
+    pub(crate) notes: Vec<NoteSite>,
 }
 
 impl Text {
@@ -130,6 +133,7 @@ impl Text {
         }));
         self.crossings.extend(compiled.crossings.iter().map(|crossing| crossing.moved(start)));
         self.bares.extend(compiled.bares.iter().map(|bare| bare.moved(start)));
+        self.notes.extend(compiled.notes.iter().map(|site| site.moved(start)));
         Span { start, end: self.code.len() as u32 }
     }
 

@@ -1,44 +1,31 @@
 //! `coverage`: which instructions and blocks were executed.
 //!
-//! The last instruction of each block sets the block's mark, a byte of the instance, when it begins: then all of the block has been executed. Who leaves a
-//! block in its middle is noted by whoever takes the frame away. So marks say all there is to say, to the instruction.
+//! When the last instruction of a block begins, all of the block has been executed. That is noted there, once: what is left of it is an instruction that
+//! does nothing. Who leaves a block in its middle is noted by whoever takes the frame away. So notes say all there is to say, to the instruction.
 //!
-//! A block needs no mark if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached. That is known at
+//! A block needs no note if all its ways lead to blocks that are come to from nowhere else: it was executed if any of them was reached. That is known at
 //! once if nothing is called there.
 //!
-//! A mark that is set has nothing more to tell. It is taken out of functions that are executed often, and what is covered runs as if nobody looked.
+//! What was noted has nothing more to tell. Its places are taken out of functions that are executed often, and what is covered runs as if nobody looked.
 
-use super::hooked::{Hooked, fingerprint};
+use super::hooked::Hooked;
 use super::outline::{self, Outline};
 use super::{Cell, Choice, MonitorError, Report};
-use crate::compile::{Action, Draft, Emitter, Firing, HookId, Inline, Moment, Receiver, Room, Sequence, Word};
-use crate::error::CompileError;
+use crate::compile::{Action, Draft, HookId, Moment, Note, Noter};
 use crate::flow::{Block, Graph};
-use crate::runtime::{Module, Origin, Places, Spent};
-use cranelift_codegen::ir::{InstBuilder, types};
-use parking_lot::Mutex;
+use crate::runtime::{Module, ModuleInner, Origin, Places, Spent};
 use std::collections::BTreeSet;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use wasmparser::Operator;
-
-/// How many marks a word has.
-const MARKS: u32 = 8;
 
 /// The monitor.
 #[derive(Debug)]
 pub(super) struct Coverage {
     choice: Choice,
-    marked: OnceLock<Marked>,
-    state: Mutex<State>,
-}
-
-/// Where marks are.
-#[derive(Debug)]
-struct Marked {
-    words: Word,
+    noter: Noter,
     /// By their indices.
-    functions: Vec<Function>,
+    functions: OnceLock<Vec<Function>>,
+    module: OnceLock<Weak<ModuleInner>>,
 }
 
 #[derive(Debug)]
@@ -49,69 +36,58 @@ struct Function {
     start: u32,
     /// Where instructions are.
     instructions: Vec<u32>,
-    /// Blocks that are not empty, in order, and what tells that they were executed; the first mark, and how many there are.
+    /// Blocks that are not empty, in order, and what tells that they were executed; the first note, and how many there are.
     blocks: Vec<(Block, Sign)>,
     first: u32,
-    marks: u32,
+    notes: u32,
 }
 
 /// What tells that a block was executed.
 #[derive(Debug)]
 enum Sign {
-    /// A mark, by its number, and the hook that sets it.
-    Mark(u32, HookId),
+    /// A note, by its number, and the hook that makes it.
+    Note(u32, HookId),
     /// That one of these was reached, by their places among the blocks, which are behind its own.
     Followed(Vec<usize>),
 }
 
-#[derive(Debug, Default)]
-struct State {
-    rooms: Vec<Room>,
-    /// The marks of instances that have ended.
-    ended: Vec<u64>,
-}
-
 /// Makes the monitor.
 pub(super) fn begin(choice: &Choice) -> Result<Arc<dyn Hooked>, MonitorError> {
-    let (marked, state) = Default::default();
-    Ok(Arc::new(Coverage { choice: choice.clone(), marked, state }))
+    let (functions, module) = Default::default();
+    Ok(Arc::new(Coverage { choice: choice.clone(), noter: Noter::new(), functions, module }))
 }
 
 impl Hooked for Coverage {
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
-        draft.tell(Arc::<Self>::clone(&self));
         draft.note_departures();
         let mut functions: Vec<Function> = Vec::new();
         let mut first = 0;
-        let graphs: Vec<Vec<(Block, Vec<usize>)>> =
-            outline.chosen(&self.choice).map(|function| blocks(outline, function)).collect();
-        let all = graphs.iter().flatten().filter(|(_, followers)| followers.is_empty()).count();
-        let words = draft.words(all.div_ceil(MARKS as usize) as u32);
-        for (function, blocks) in outline.chosen(&self.choice).zip(graphs) {
+        for function in outline.chosen(&self.choice) {
             let instructions: Vec<u32> = function.instructions.iter().map(|instruction| instruction.at).collect();
-            let mut marks = 0;
+            let mut notes = 0;
             let sign = |(block, followers): (Block, Vec<usize>)| {
                 if !followers.is_empty() {
                     return (block, Sign::Followed(followers));
                 }
                 let last = instructions[instructions.partition_point(|at| *at < block.end) - 1];
-                let number = first + marks;
-                marks += 1;
-                let mark = Action::Inline(Sequence(Arc::new(Mark { words, number })));
-                (block, Sign::Mark(number, draft.hook(function.index, last, Moment::Before, mark)))
+                let number = first + notes;
+                notes += 1;
+                let note = Action::Note(Note { noter: self.noter, number });
+                (block, Sign::Note(number, draft.hook(function.index, last, Moment::Before, note)))
             };
-            let blocks: Vec<(Block, Sign)> = blocks.into_iter().map(sign).collect();
+            let blocks: Vec<(Block, Sign)> = blocks(outline, function).into_iter().map(sign).collect();
             let start = outline.info.body(function.index).start;
             let (index, label) = (function.index, function.label.clone());
-            functions.push(Function { index, label, start, instructions, blocks, first, marks });
-            first += marks;
+            functions.push(Function { index, label, start, instructions, blocks, first, notes });
+            first += notes;
         }
         // Planned once.
-        let _ = self.marked.set(Marked { words, functions });
+        let _ = self.functions.set(functions);
     }
 
     fn compiled(self: Arc<Self>, module: &Module, origin: Origin) {
-        // Without a thread for it marks stay where they are: that takes time, and nothing else.
+        let _ = self.module.set(Arc::downgrade(&module.inner));
+        // Without a thread for it sites stay where they are: that takes time, and nothing else.
         let whose: Weak<dyn Spent> = Arc::<Self>::downgrade(&self);
         let _ = module.retire(origin, whose);
     }
@@ -127,14 +103,14 @@ impl Hooked for Coverage {
             false => &["function", "instructions", "covered", "share", "blocks", "reached", "of blocks"],
         };
         let mut report = Report::new("coverage", columns);
-        let Some(Marked { functions, .. }) = self.marked.get() else { return report };
-        let (marks, places) = (self.marks(), Places::of(module));
+        let Some(functions) = self.functions.get() else { return report };
+        let (noted, places) = (self.noted(module, functions), Places::of(module));
         let departed = module.inner.departed();
         let none = BTreeSet::new();
         let mut sums = [0; 4];
         for function in functions {
             let departed = departed.get(&function.index).unwrap_or(&none);
-            let (covered, reached) = function.covered(&marks, departed);
+            let (covered, reached) = function.covered(&noted, departed);
             let counts = [covered.iter().filter(|covered| **covered).count(), covered.len(), reached, function.blocks.len()];
             sums.iter_mut().zip(counts).for_each(|(sum, own)| *sum += own);
             match is_detailed {
@@ -184,13 +160,13 @@ fn calls(op: &Operator<'_>) -> bool {
 
 impl Function {
     /// Which instructions were executed, and how many blocks were reached.
-    fn covered(&self, marks: &[u64], departed: &BTreeSet<u32>) -> (Vec<bool>, usize) {
+    fn covered(&self, noted: &[bool], departed: &BTreeSet<u32>) -> (Vec<bool>, usize) {
         let mut covered = vec![false; self.instructions.len()];
         let mut reached = vec![false; self.blocks.len()];
         // From behind: what follows is known first.
         for (at, (block, sign)) in self.blocks.iter().enumerate().rev() {
             let is_whole = match sign {
-                Sign::Mark(number, _) => is_set(marks, *number),
+                Sign::Note(number, _) => noted[*number as usize],
                 Sign::Followed(followers) => followers.iter().any(|follower| reached[*follower]),
             };
             let end = match is_whole {
@@ -227,80 +203,28 @@ impl Function {
     }
 }
 
-fn is_set(marks: &[u64], number: u32) -> bool {
-    marks[(number / MARKS) as usize].to_le_bytes()[(number % MARKS) as usize] != 0
-}
-
 impl Coverage {
-    /// The marks that any instance has set.
-    fn marks(&self) -> Vec<u64> {
-        let state = self.state.lock();
-        let mut marks = state.ended.clone();
-        state.rooms.iter().for_each(|room| self.add(&mut marks, *room));
-        marks
-    }
-
-    fn add(&self, marks: &mut Vec<u64>, room: Room) {
-        let Some(Marked { words, functions }) = self.marked.get() else { return };
-        let all = functions.last().map_or(0, |last| last.first + last.marks);
-        marks.resize(all.div_ceil(MARKS) as usize, 0);
-        for (number, sum) in (0..).zip(marks) {
-            *sum |= room.word(words.plus(number)).load(Relaxed);
-        }
-    }
-}
-
-impl Receiver for Coverage {
-    fn fire(&self, _firing: &mut Firing<'_>) {}
-
-    fn begin(&self, room: Room) {
-        self.state.lock().rooms.push(room);
-    }
-
-    fn end(&self, room: Room) {
-        let mut state = self.state.lock();
-        let mut ended = std::mem::take(&mut state.ended);
-        self.add(&mut ended, room);
-        state.ended = ended;
-        state.rooms.retain(|other| *other != room);
+    /// Which of all notes were made.
+    fn noted(&self, module: &Module, functions: &[Function]) -> Vec<bool> {
+        let all = functions.last().map_or(0, |last| last.first + last.notes);
+        let mut noted = vec![false; all as usize];
+        module.inner.noted(self.noter, None).for_each(|number| noted[number as usize] = true);
+        noted
     }
 }
 
 impl Spent for Coverage {
     fn spent(&self, function: u32) -> Vec<HookId> {
-        let Some(Marked { words, functions }) = self.marked.get() else { return Vec::new() };
-        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else { return Vec::new() };
-        let state = self.state.lock();
-        let is_set = |number: u32| {
-            let word = words.plus(number / MARKS);
-            let set = |room: &Room| room.word(word).load(Relaxed).to_le_bytes()[(number % MARKS) as usize] != 0;
-            state.rooms.iter().any(set)
+        let (Some(functions), Some(module)) = (self.functions.get(), self.module.get().and_then(Weak::upgrade)) else {
+            return Vec::new();
         };
+        let Ok(place) = functions.binary_search_by_key(&function, |function| function.index) else { return Vec::new() };
+        let defined = (function - module.info.imported.functions) as usize;
+        let noted: BTreeSet<u32> = module.noted(self.noter, Some(defined)).collect();
         let spent = |(_, sign): &(Block, Sign)| match sign {
-            Sign::Mark(number, hook) if is_set(*number) => Some(*hook),
-            Sign::Mark(..) | Sign::Followed(_) => None,
+            Sign::Note(number, hook) if noted.contains(number) => Some(*hook),
+            Sign::Note(..) | Sign::Followed(_) => None,
         };
         functions[place].blocks.iter().filter_map(spent).collect()
-    }
-}
-
-/// Sets a mark.
-#[derive(Debug)]
-struct Mark {
-    words: Word,
-    number: u32,
-}
-
-impl Inline for Mark {
-    fn fingerprint(&self) -> u64 {
-        fingerprint("coverage", &(self.words, self.number))
-    }
-
-    fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
-        let place = at.word(self.words.plus(self.number / MARKS)) + (self.number % MARKS) as i32;
-        let (flags, vmctx) = (at.flags(), at.vmctx());
-        let one = at.builder().ins().iconst(types::I8, 1);
-        at.builder().ins().store(flags, one, vmctx, place);
-        Ok(())
     }
 }

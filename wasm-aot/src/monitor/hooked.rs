@@ -3,6 +3,7 @@
 use super::outline::Outline;
 use super::report::Report;
 use crate::compile::Draft;
+use crate::error::Error;
 use crate::runtime::{Module, Origin};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,6 +18,11 @@ pub(super) trait Hooked: Debug + Send + Sync {
     /// Whether it understands activations that have come into its hooks in their middle, or go on without them.
     fn may_come_late(&self) -> bool {
         true
+    }
+
+    /// Whether most of its hooks are left out most of the time: then it is attached, so that code without them is there.
+    fn rests(&self) -> bool {
+        false
     }
 
     /// Its hooks are in a module's code now, or will be when it is observed: those of the module's own plan, or of an attached one.
@@ -36,6 +42,15 @@ pub(super) trait Hooked: Debug + Send + Sync {
 
     /// What there is to say of what the module's instances have done so far.
     fn report(&self, module: &Module) -> Report;
+}
+
+/// Gives a monitor's hooks a place in a module whose instances may be running; gives the number of its plan, for when it is to be observed.
+pub(super) fn attach(monitor: &Arc<dyn Hooked>, module: &Module) -> Result<usize, Error> {
+    let (mut draft, inner) = (Draft::default(), &module.inner);
+    Outline::with(&inner.bytes, inner.options.features, |outline| Arc::clone(monitor).plan(outline, &mut draft))?;
+    let part = module.add_part(draft.finish())?;
+    Arc::clone(monitor).compiled(module, Origin::Part(part));
+    Ok(part)
 }
 
 /// What a monitor's code is equal by.

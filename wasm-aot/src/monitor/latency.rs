@@ -3,7 +3,8 @@
 //! The twin of the native profiler: what is timed, and when, is up to the same [`Conductor`]. Every function that is observed has two words in
 //! the instance: how often it was called, and which call is to be timed next. So a call that is not timed costs an addition and a comparison;
 //! one that is timed asks the host for the time, at its beginning and at its end, and brings it home in a variable of the activation. A function that
-//! is called too often even for that loses its hooks between its terms: then it runs as if nobody looked, and how often it was called is estimated.
+//! is called too often even for that loses its hooks between its terms: then it runs as if nobody looked, and how often it was called is estimated. Its code
+//! without hooks is there all the time, so that this takes a few stores.
 //!
 //! Counts are only added to by machine code, limits are only written by the host: neither is lost.
 
@@ -25,7 +26,7 @@ use wasmparser::Operator;
 /// The calls of functions with fewer instructions, that call nobody and have no loop, are over before a clock could tell.
 const SHORT: usize = 40;
 /// What counting a call takes, and what compiling a byte of Wasm takes, about, in ticks.
-const COUNT: f64 = 4.0;
+const COUNT: f64 = 8.0;
 const BYTE: f64 = 3_500.0;
 /// No call has this number.
 const NEVER: u64 = i64::MAX as u64;
@@ -145,6 +146,10 @@ fn is_short(function: &Function<'_>) -> bool {
 }
 
 impl Hooked for Latency {
+    fn rests(&self) -> bool {
+        true
+    }
+
     fn plan(self: Arc<Self>, outline: &Outline<'_>, draft: &mut Draft) {
         let all: Vec<&Function<'_>> = outline.chosen(&self.choice).collect();
         let (short, observed): (Vec<_>, Vec<_>) =
@@ -271,11 +276,13 @@ impl Latency {
                 let used = processor();
                 let cpu = Ticks(((used - before).as_secs_f64() * hz) as u64);
                 before = used;
+                // Whoever changes versions of the code waits for the state, and not the other way round.
+                let is_free = monitor.leaves_out_for_free();
                 let mut state = monitor.state.lock();
                 state.tell(&monitor);
                 let mut next = now();
                 state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), cpu, modes));
-                let changes = monitor.changes(&state);
+                let changes = monitor.changes(&state, is_free);
                 drop(state);
                 monitor.leave_out(changes);
                 drop(monitor);
@@ -289,11 +296,17 @@ impl Latency {
 }
 
 impl Latency {
-    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: for the first time when counting has cost as much as
-    /// compiling them will.
-    fn changes(&self, state: &State) -> [Vec<usize>; 2] {
+    /// Whether nothing has to be compiled for a function whose hooks are left out.
+    fn leaves_out_for_free(&self) -> bool {
+        let Some((module, origin)) = self.code.get() else { return false };
+        module.upgrade().is_some_and(|inner| Module { inner }.is_attached_alone(*origin))
+    }
+
+    /// The functions whose hooks are to be put back, and those whose hooks are to be left out: if that needs compiling, for the first time when counting has
+    /// cost as much as that will.
+    fn changes(&self, state: &State, is_free: bool) -> [Vec<usize>; 2] {
         let Some((functions, _)) = self.functions.get() else { return Default::default() };
-        let is_paid = |place: usize| state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE;
+        let is_paid = |place: usize| is_free || state.called[place] as f64 * COUNT >= f64::from(functions[place].bytes) * BYTE;
         let changed = |out: bool| {
             let parts = state.parts.iter().enumerate().filter(|(_, part)| part.is_out != out && part.is_wanted() != out);
             parts.map(|(place, _)| place).filter(|place| state.parts[*place].was_out || is_paid(*place)).collect()

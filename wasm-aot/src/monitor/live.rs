@@ -1,11 +1,9 @@
 //! Monitors that come and go while the program runs.
 
-use super::hooked::Hooked;
-use super::outline::Outline;
+use super::hooked::{self, Hooked};
 use super::{Choice, MonitorError, Report, Source};
-use crate::compile::Draft;
 use crate::error::Error;
-use crate::runtime::{Module, Origin};
+use crate::runtime::Module;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -88,12 +86,7 @@ impl Live {
                 if !observer.may_come_late() {
                     return Err(LiveError::FromTheBeginning(choice.name()));
                 }
-                let mut draft = Draft::default();
-                let module = &self.module.inner;
-                let plan = |outline: &Outline<'_>| Arc::clone(&observer).plan(outline, &mut draft);
-                Outline::with(&module.bytes, module.options.features, plan).map_err(Error::from)?;
-                let part = self.module.add_part(draft.finish())?;
-                Arc::clone(&observer).compiled(&self.module, Origin::Part(part));
+                let part = hooked::attach(&observer, &self.module)?;
                 Some((observer, part))
             }
         };

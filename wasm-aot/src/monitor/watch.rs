@@ -1,6 +1,6 @@
 //! Monitors at work on a module.
 
-use super::hooked::Hooked;
+use super::hooked::{self, Hooked};
 use super::outline::Outline;
 use super::{Choice, Choices, MonitorError, Report, Source};
 use crate::compile::Draft;
@@ -58,29 +58,49 @@ impl Watch {
         self.0.iter().any(|(_, observer)| observer.is_some())
     }
 
+    /// Whether nothing has to be compiled into a module that has sites: what rests most of the time is attached.
+    pub fn rests(&self) -> bool {
+        !self.needs_counts() && self.hooked().all(|observer| observer.rests())
+    }
+
     /// Compiles a module, and what the monitors need into it. It is kept in no cache.
     pub fn compile(&self, engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<Module, Error> {
         let bytes = binary(bytes.as_ref())?;
         let plan = self.draft(engine, &bytes).map(Draft::finish)?;
         let module = Module::with_plan(engine, &bytes, &plan)?;
-        self.compiled(&module);
+        self.compiled(&module)?;
         Ok(module)
     }
 
-    /// A module was compiled with what was drafted.
-    pub(crate) fn compiled(&self, module: &Module) {
-        let observers = self.0.iter().filter_map(|(_, observer)| observer.as_ref());
-        observers.for_each(|observer| Arc::clone(observer).compiled(module, Origin::Own));
+    /// A module was compiled with what was drafted: monitors that rest are attached to it.
+    pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
+        for observer in self.hooked() {
+            match observer.rests() && module.can_attach() {
+                true => module.observe_when_called(hooked::attach(observer, module)?)?,
+                false => Arc::clone(observer).compiled(module, Origin::Own),
+            }
+        }
+        Ok(())
     }
 
-    /// Compiles a module that was compiled before, and has it inside.
+    /// Compiles a module that was compiled before, and has it inside; if nothing has to be compiled into it, its code is used as it is.
     pub fn recompile(&self, engine: &Engine, module: &Module) -> Result<Module, Error> {
-        self.compile(engine, &*module.inner.bytes)
+        if !self.rests() || !module.can_attach() {
+            return self.compile(engine, &*module.inner.bytes);
+        }
+        self.compiled(module)?;
+        Ok(module.clone())
     }
 
-    /// The hooks that the monitors need in a module, to which others may be added.
+    /// Those that have hooks.
+    fn hooked(&self) -> impl Iterator<Item = &Arc<dyn Hooked>> {
+        self.0.iter().filter_map(|(_, observer)| observer.as_ref())
+    }
+
+    /// The hooks that the monitors need in a module that an engine compiles, to which others may be added.
     pub(crate) fn draft(&self, engine: &Engine, bytes: &[u8]) -> Result<Draft, Error> {
-        let observers: Vec<&Arc<dyn Hooked>> = self.0.iter().filter_map(|(_, observer)| observer.as_ref()).collect();
+        let compiled_in = |observer: &&Arc<dyn Hooked>| !(observer.rests() && engine.has_sites());
+        let observers: Vec<&Arc<dyn Hooked>> = self.hooked().filter(compiled_in).collect();
         if observers.is_empty() {
             return Ok(Draft::default());
         }

@@ -177,7 +177,7 @@ impl Observation {
         let code = code.filter(|_| tallies.is_empty() && plan == Plan::default());
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
-        watch.into_iter().for_each(|watch| watch.compiled(&module));
+        watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
         if let Some(name) = bound {
             module.bind(store.as_context_mut().core().id, &name).map_err(ObserverError::program)?;
         }

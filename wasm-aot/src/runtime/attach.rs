@@ -26,7 +26,7 @@ impl Module {
         }
         let mut versions = self.inner.versions.lock();
         let observed = Observed { counts: true, ..versions.observed.clone() };
-        self.inner.observe(&mut versions, observed)
+        self.inner.observe(&mut versions, observed, When::NextTurn)
     }
 
     /// Whether what is executed is counted at the moment.
@@ -77,15 +77,24 @@ impl Module {
         let counts = counts && !self.inner.options.counts;
         let mut versions = self.inner.versions.lock();
         let parts = parts.iter().chain(&versions.also).copied().collect();
-        self.inner.observe(&mut versions, Observed { counts, parts })
+        self.inner.observe(&mut versions, Observed { counts, parts }, When::NextTurn)
     }
 
     /// Has a plan observed from now on, whatever else is.
     pub(crate) fn observe_also(&self, part: usize) -> Result<(), Error> {
+        self.observe_part(part, When::NextTurn)
+    }
+
+    /// The same of functions when they are called, and no sooner.
+    pub(crate) fn observe_when_called(&self, part: usize) -> Result<(), Error> {
+        self.observe_part(part, When::NextCall)
+    }
+
+    fn observe_part(&self, part: usize, when: When) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.push(part);
-        self.inner.observe(&mut versions, observed)?;
+        self.inner.observe(&mut versions, observed, when)?;
         versions.also.push(part);
         Ok(())
     }
@@ -95,7 +104,7 @@ impl Module {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.retain(|other| *other != part);
-        self.inner.observe(&mut versions, observed)?;
+        self.inner.observe(&mut versions, observed, When::NextTurn)?;
         versions.also.retain(|other| *other != part);
         Ok(())
     }
@@ -127,6 +136,12 @@ impl Module {
         })
     }
 
+    /// Whether all hooks of a plan may be left out of functions without anything being compiled: nothing else is attached.
+    pub(crate) fn is_attached_alone(&self, of: Origin) -> bool {
+        let versions = self.inner.versions.lock();
+        !versions.observed.counts && matches!(of, Origin::Part(part) if versions.observed.parts == [part])
+    }
+
     /// Has threads that are in other code of these functions come into what is current with the next turn of their loop.
     pub(super) fn hurry(&self, functions: &[usize]) -> Result<(), Error> {
         self.inner.follow(&mut self.inner.versions.lock(), functions, When::NextTurn)
@@ -137,7 +152,7 @@ impl Module {
         let mut versions = self.inner.versions.lock();
         let observed = Observed { counts: false, ..versions.observed.clone() };
         // What cannot be compiled any more goes on as it is.
-        let _ = self.inner.observe(&mut versions, observed);
+        let _ = self.inner.observe(&mut versions, observed, When::NextTurn);
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -222,7 +237,7 @@ impl ModuleInner {
     }
 
     /// Has something else observed.
-    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
+    fn observe(&self, versions: &mut Versions, observed: Observed, when: When) -> Result<(), Error> {
         if versions.observed == observed {
             return Ok(());
         }
@@ -233,7 +248,7 @@ impl ModuleInner {
             return Ok(());
         }
         let all: Vec<usize> = (0..versions.current.len()).collect();
-        let done = self.follow(versions, &all, When::NextTurn);
+        let done = self.follow(versions, &all, when);
         if done.is_ok() && versions.left_out.is_empty() {
             versions.all_lead_to(whole);
         }

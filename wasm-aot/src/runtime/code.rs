@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::artifact::Array;
-use crate::compile::{Bare, Crossing, Handler, Plan, Span, Text, TrampolineKind};
+use crate::compile::{Bare, Crossing, Handler, NOTING, Note, NoteSite, OFF, Plan, Span, Text, TrampolineKind, noting};
 use crate::error::Error;
 use crate::offsets::{ASIDE, NOTHING, Offsets};
 use crate::trap::Trap;
@@ -14,6 +14,7 @@ use callpatch::Reach;
 use std::fs::File;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use wordpatch::os::pages::{self, Protection};
 use wordpatch::{CodeAddr, CodeMemory};
 
@@ -29,6 +30,8 @@ pub(crate) struct Tables {
     pub(crate) crossings: Array<Crossing>,
     /// Bare sites, in the order of their offsets.
     pub(crate) bares: Array<Bare>,
+    /// Sites that note something, in the order of their offsets. What they call is behind the code, and not part of it.
+    pub(crate) notes: Vec<NoteSite>,
     /// Which defined function each piece of code in `functions` belongs to, if they are not all functions in order.
     pub(crate) owners: Option<Vec<u32>>,
 }
@@ -36,7 +39,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Of code that was compiled just now.
     fn owned(text: Text) -> Self {
-        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, .. } = text;
+        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, notes, .. } = text;
         Self {
             functions: Array::Owned(functions),
             trampolines,
@@ -45,6 +48,7 @@ impl Tables {
             handlers: Array::Owned(handlers),
             crossings: Array::Owned(crossings),
             bares: Array::Owned(bares),
+            notes,
             owners: None,
         }
     }
@@ -58,6 +62,19 @@ pub(crate) struct Code {
     pub(crate) tables: Tables,
     /// What is compiled in.
     plan: Plan,
+}
+
+/// Writes code that was compiled just now, and behind it what its sites call that note something.
+fn write(memory: &mut CodeMemory, mut code: Vec<u8>, notes: &[NoteSite]) {
+    let len = code.len() as u32;
+    for site in notes {
+        let (from, to) = (site.at as usize + 1, site.at as usize + 5);
+        code[from..to].copy_from_slice(&(len - to as u32).to_le_bytes());
+    }
+    if !notes.is_empty() {
+        code.extend(noting(memory.writable(0).get().wrapping_sub(memory.base().get())));
+    }
+    memory.write(0, &code);
 }
 
 /// Where code lies.
@@ -85,7 +102,7 @@ impl Code {
     pub(crate) fn new(text: Text) -> Result<Self, Error> {
         let mut text = text;
         let (code, plan) = (std::mem::take(&mut text.code), std::mem::take(&mut text.plan));
-        Self::copied(&code, Tables::owned(text), plan)
+        Self::copied(code, Tables::owned(text), plan)
     }
 
     /// Memory for code that reaches this code, and is reached by it.
@@ -103,14 +120,15 @@ impl Code {
     /// Maps a piece of code of other versions of the functions of this code, and connects its calls to what is elsewhere.
     pub(crate) fn near(other: &Self, text: Text, owners: Vec<u32>, elsewhere: &[(u32, usize)]) -> Result<Self, Error> {
         let mut text = text;
-        let mut memory = other.memory_near(text.code.len())?;
+        let mut memory = other.memory_near(text.code.len() + NOTING)?;
         for (at, target) in elsewhere {
             let distance = target.wrapping_sub(memory.base().get() + *at as usize + 4) as u32;
             text.code[*at as usize..*at as usize + 4].copy_from_slice(&distance.to_le_bytes());
         }
-        memory.write(0, &text.code);
         let (len, plan) = (text.code.len(), text.plan.clone());
+        let code = std::mem::take(&mut text.code);
         let tables = Tables { owners: Some(owners), ..Tables::owned(text) };
+        write(&mut memory, code, &tables.notes);
         Ok(Self { place: Place::Memory(memory), len, tables, plan })
     }
 
@@ -138,10 +156,11 @@ impl Code {
     }
 
     /// Maps a copy of code.
-    fn copied(code: &[u8], tables: Tables, plan: Plan) -> Result<Self, Error> {
-        let mut memory = CodeMemory::new(code.len()).map_err(Error::system)?;
-        memory.write(0, code);
-        Ok(Self { place: Place::Memory(memory), len: code.len(), tables, plan })
+    fn copied(code: Vec<u8>, tables: Tables, plan: Plan) -> Result<Self, Error> {
+        let len = code.len();
+        let mut memory = CodeMemory::new(len + NOTING).map_err(Error::system)?;
+        write(&mut memory, code, &tables.notes);
+        Ok(Self { place: Place::Memory(memory), len, tables, plan })
     }
 
     /// Maps code that is in a file, at whole pages; a copy of it where files may not be executed.
@@ -151,7 +170,7 @@ impl Code {
             unsafe { pages::map_file_private(pages::Place::Anywhere, range.len(), Protection::ReadExecute, file, range.start) };
         match mapped {
             Ok(base) => Ok(Self { place: Place::File(base, OnceLock::new()), len: range.len(), tables, plan: Plan::default() }),
-            Err(_) => Self::copied(code, tables, Plan::default()),
+            Err(_) => Self::copied(code.to_vec(), tables, Plan::default()),
         }
     }
 
@@ -177,6 +196,25 @@ impl Code {
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: (1) mapped and readable for as long as `self` lives.
         unsafe { std::slice::from_raw_parts(self.base() as *const u8, self.len) }
+    }
+
+    /// What has been noted in it so far; in a defined function, or everywhere.
+    pub(crate) fn noted(&self, function: Option<usize>) -> impl Iterator<Item = Note> {
+        let Tables { functions, owners, notes, .. } = &self.tables;
+        let spans: Vec<Span> = match (function, owners) {
+            _ if notes.is_empty() => Vec::new(),
+            (None, _) => vec![Span { start: 0, end: u32::MAX }],
+            (Some(function), None) => vec![functions[function]],
+            (Some(function), Some(owners)) => {
+                let owned = owners.iter().zip(functions.iter()).filter(|(owner, _)| **owner as usize == function);
+                owned.map(|(_, span)| *span).collect()
+            }
+        };
+        let place = |at: u32| notes.partition_point(|site| site.at < at);
+        let sites = spans.into_iter().flat_map(move |span| &notes[place(span.start)..place(span.end)]);
+        // SAFETY: (1) a byte of our code, which is mapped for as long as `self` lives; (A3) it is one byte.
+        let is_off = |site: &&NoteSite| unsafe { self.at(site.at).cast::<AtomicU8>().as_ref_unchecked() }.load(Relaxed) == OFF;
+        sites.filter(is_off).map(|site| site.note)
     }
 
     /// The address of an offset.

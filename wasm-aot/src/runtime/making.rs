@@ -5,7 +5,7 @@ use super::module::ModuleInner;
 use super::part::any_departs;
 use super::targets::Words;
 use super::version::{Current, Observed, Origin, Versions, When};
-use crate::compile::{self, Callee, HookId, Options, Plan, Recompilation, Target, Wanted};
+use crate::compile::{self, Callee, HookId, Noter, Options, Plan, Recompilation, Target, Wanted};
 use crate::error::Error;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use wordpatch::Barrier;
@@ -29,8 +29,10 @@ struct Job {
 enum Goal {
     Plain,
     Version(usize),
+    /// Entries of loops of functions that are there.
+    VersionEntries(usize),
     Trims,
-    /// Entries of loops of trims that are there.
+    /// The same of trims.
     TrimEntries,
 }
 
@@ -38,7 +40,7 @@ impl Goal {
     fn current(self, place: usize) -> Current {
         match self {
             Self::Plain => Current::Plain,
-            Self::Version(version) => Current::Version(version),
+            Self::Version(version) | Self::VersionEntries(version) => Current::Version(version),
             Self::Trims | Self::TrimEntries => Current::Trim(place),
         }
     }
@@ -66,6 +68,12 @@ impl ModuleInner {
         self.pieces.at(pc).map(|piece| &piece.code)
     }
 
+    /// The numbers of what has been noted for somebody so far, in all versions of the code; in a defined function, or everywhere.
+    pub(crate) fn noted(&self, noter: Noter, function: Option<usize>) -> impl Iterator<Item = u32> {
+        let codes = std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code));
+        codes.flat_map(move |code| code.noted(function)).filter(move |note| note.noter == noter).map(|note| note.number)
+    }
+
     /// The words that instances count with at the moment.
     pub(super) fn words(&self) -> Words {
         match self.counting.get() {
@@ -79,9 +87,9 @@ impl ModuleInner {
         let whole = versions.whole();
         self.share(versions, whole, functions);
         let (trimmed, mut lacking) = trims(versions, functions, when);
-        let goal = |function: usize| trimmed.get(&function).map_or(whole, |place| Current::Trim(*place));
+        let goal = |function: usize| trimmed.get(&function).copied().unwrap_or(whole);
         let others = functions.iter().copied().filter(|function| !trimmed.contains_key(function));
-        lacking.extend(self.lacking(versions, whole, others));
+        lacking.extend(self.lacking(versions, whole, others, when));
         if !lacking.is_empty() {
             let before = versions.current.clone();
             if let Err(error) = lacking.into_iter().try_for_each(|job| self.compile(versions, job)) {
@@ -90,29 +98,33 @@ impl ModuleInner {
                 return Err(error);
             }
         }
-        self.enter_plain(versions, functions, &goal)?;
+        match when {
+            When::NextTurn => self.enter_plain(versions, functions, &goal)?,
+            When::NextCall => versions.recall(functions, &goal),
+        }
         functions.iter().for_each(|function| versions.switch(self, *function, goal(*function)));
         Ok(())
     }
 
     /// What a version of all functions lacks of these.
-    fn lacking(&self, versions: &mut Versions, whole: Current, functions: impl Iterator<Item = usize>) -> Option<Job> {
-        let Current::Version(version) = whole else { return None };
+    fn lacking(&self, versions: &Versions, whole: Current, functions: impl Iterator<Item = usize>, when: When) -> Vec<Job> {
+        let Current::Version(version) = whole else { return Vec::new() };
         let parts = self.parts.read();
         let Versions { observed, others, .. } = versions;
         let concerns = |function: usize| {
             let index = self.info.imported.functions + function as u32;
             observed.counts || observed.parts.iter().any(|part| parts[*part].plan.concerns(index))
         };
-        let made = &others[version].made;
-        let functions = functions.filter(|function| !made[*function] && concerns(*function));
-        let functions: Vec<_> = functions.map(|function| (function, function)).collect();
-        (!functions.is_empty()).then(|| Job {
-            goal: Goal::Version(version),
-            when: When::NextTurn,
-            functions,
-            left_out: HashSet::new(),
-        })
+        let (made, others): (Vec<usize>, Vec<usize>) = functions.partition(|function| others[version].made[*function]);
+        let wanted = others.into_iter().filter(|function| concerns(*function)).collect();
+        let entered = |function: &usize| when == When::NextTurn && versions.lacks_entries(version, *function);
+        let behind = made.into_iter().filter(entered).collect();
+        let jobs: [(Goal, Vec<usize>); 2] = [(Goal::Version(version), wanted), (Goal::VersionEntries(version), behind)];
+        let job = |(goal, functions): (Goal, Vec<usize>)| {
+            let functions = functions.into_iter().map(|function| (function, function)).collect();
+            Job { goal, when, functions, left_out: HashSet::new() }
+        };
+        jobs.into_iter().map(job).filter(|job| !job.functions.is_empty()).collect()
     }
 
     /// The functions that threads are in, the innermost first, as far as they say so.
@@ -143,15 +155,23 @@ impl ModuleInner {
     /// Before functions become plain again, their loops have to have entries.
     fn enter_plain(&self, versions: &mut Versions, functions: &[usize], goal: &dyn Fn(usize) -> Current) -> Result<(), Error> {
         let leads_back = |function: usize| {
-            let own = |current| versions.own_side(current, function).is_some();
-            !versions.entered[function] && own(versions.current[function]) && !own(goal(function))
+            versions.leads_back(function, goal(function))
+                || (versions.recalled.contains(&function) && goal(function) == Current::Plain)
         };
         let wanted = functions.iter().copied().filter(|function| leads_back(*function));
         let functions: Vec<_> = wanted.map(|function| (function, function)).collect();
-        match functions.is_empty() {
-            true => Ok(()),
-            false => self.compile(versions, Job { goal: Goal::Plain, when: When::NextTurn, functions, left_out: HashSet::new() }),
+        if functions.is_empty() {
+            return Ok(());
         }
+        let entered = functions.clone();
+        self.compile(versions, Job { goal: Goal::Plain, when: When::NextTurn, functions, left_out: HashSet::new() })?;
+        for (function, _) in entered {
+            // Calls lead there already.
+            if versions.recalled.remove(&function) && versions.current[function] == Current::Plain {
+                versions.enter(self, function);
+            }
+        }
+        Ok(())
     }
 
     /// How many words of instances the module's own code uses.
@@ -207,13 +227,16 @@ impl ModuleInner {
             for (function, place) in now {
                 match job.goal {
                     Goal::Plain => versions.entered[*function] = true,
-                    Goal::Version(version) => versions.others[version].made[*function] = true,
+                    Goal::Version(version) | Goal::VersionEntries(version) => {
+                        versions.others[version].made[*function] = true;
+                        versions.others[version].entered[*function] = job.when == When::NextTurn;
+                    }
                     Goal::Trims | Goal::TrimEntries => versions.trims.entered[*place] = job.when == When::NextTurn,
                 }
                 if job.goal != Goal::Plain {
                     versions.switch(self, *function, job.goal.current(*place));
                 }
-                if job.goal == Goal::TrimEntries {
+                if matches!(job.goal, Goal::TrimEntries | Goal::VersionEntries(_)) {
                     versions.enter(self, *function);
                 }
             }
@@ -245,7 +268,7 @@ impl ModuleInner {
         let Versions { plain, others, trims, stubs: Some(stubs), .. } = versions else { return Ok(()) };
         let sides = match goal {
             Goal::Plain => plain,
-            Goal::Version(version) => &mut others[version].sides,
+            Goal::Version(version) | Goal::VersionEntries(version) => &mut others[version].sides,
             Goal::Trims | Goal::TrimEntries => &mut trims.sides,
         };
         let places: HashMap<usize, usize> = functions.iter().copied().collect();
@@ -284,16 +307,20 @@ impl ModuleInner {
     }
 }
 
-/// Which functions have versions of their own, and where; and what has to be compiled of them.
-fn trims(versions: &mut Versions, functions: &[usize], when: When) -> (HashMap<usize, usize>, Vec<Job>) {
-    let mut places = HashMap::new();
+/// Where functions lead in which something is left out; and what has to be compiled of them.
+fn trims(versions: &mut Versions, functions: &[usize], when: When) -> (HashMap<usize, Current>, Vec<Job>) {
+    let mut goals = HashMap::new();
     let job = |goal| Job { goal, when, functions: Vec::new(), left_out: HashSet::new() };
     let mut jobs = [job(Goal::Trims), job(Goal::TrimEntries)];
     for function in functions {
         let Some(trim) = versions.trim(*function) else { continue };
+        if versions.is_plain(*function, &trim) {
+            goals.insert(*function, Current::Plain);
+            continue;
+        }
         let hooks = trim.left_out.clone();
         let place = versions.trims.place(*function, trim);
-        places.insert(*function, place);
+        goals.insert(*function, Current::Trim(place));
         let job = match versions.trims.sides.of(place) {
             None => &mut jobs[0],
             Some(_) if when == When::NextTurn && !versions.trims.entered[place] => &mut jobs[1],
@@ -302,5 +329,5 @@ fn trims(versions: &mut Versions, functions: &[usize], when: When) -> (HashMap<u
         job.functions.push((*function, place));
         job.left_out.extend(hooks);
     }
-    (places, jobs.into_iter().filter(|job| !job.functions.is_empty()).collect())
+    (goals, jobs.into_iter().filter(|job| !job.functions.is_empty()).collect())
 }

@@ -29,7 +29,7 @@ const LOOKS: u32 = 4;
 const BETWEEN: Duration = Duration::from_micros(500);
 /// What compiling a byte of Wasm takes, and how much of a function's time its hooks take, about.
 const BYTE: Duration = Duration::from_nanos(1_300);
-const SHARE: u32 = 10;
+const SHARE: u32 = 32;
 
 impl Module {
     /// Has hooks of a plan left out once they are spent, for as long as the module and whoever knows are there.

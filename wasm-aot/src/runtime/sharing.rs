@@ -33,6 +33,7 @@ impl ModuleInner {
             if let Ok([of, to]) = versions.others.get_disjoint_mut([known, version]) {
                 to.sides.share(&of.sides, *function);
                 to.made[*function] = true;
+                to.entered[*function] = of.entered[*function];
                 to.shares = true;
             }
         }

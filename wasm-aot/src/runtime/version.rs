@@ -18,7 +18,7 @@ use super::module::ModuleInner;
 use super::sides::{self, Side, Sides};
 use super::stubs::Stubs;
 use crate::compile::{HookId, Plan};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering::Release;
 
 /// What a version observes.
@@ -49,6 +49,8 @@ pub(super) struct Version {
     pub(super) sides: Sides,
     /// Which functions are there, or need not be.
     pub(super) made: Vec<bool>,
+    /// Those of them whose loops have entries.
+    pub(super) entered: Vec<bool>,
     /// Whether all of them are there, and none is another version's too.
     pub(super) is_whole: bool,
     /// Whether it has functions in common with other versions.
@@ -99,6 +101,8 @@ pub(crate) struct Versions {
     pub(super) plain: Sides,
     /// The functions of it whose loops have entries.
     pub(super) entered: Vec<bool>,
+    /// Those of the others that are plain again for whoever calls them, though somebody may still be in loops of another version.
+    pub(super) recalled: HashSet<usize>,
     pub(super) others: Vec<Version>,
     pub(super) trims: Trims,
     pub(super) current: Vec<Current>,
@@ -168,8 +172,8 @@ impl Versions {
     pub(super) fn all_lead_to(&mut self, version: Current) {
         self.all = Some(version);
         if let Current::Version(version) = version {
-            let Version { sides, made, is_whole, shares, .. } = &mut self.others[version];
-            *is_whole = !*shares && made.iter().all(|made| *made) && sides.are_all_there();
+            let Version { sides, made, entered, is_whole, shares, .. } = &mut self.others[version];
+            *is_whole = !*shares && made.iter().chain(&*entered).all(|is_there| *is_there) && sides.are_all_there();
         }
     }
 
@@ -209,14 +213,39 @@ impl Versions {
     fn is_entered(&self, version: Current, function: usize) -> bool {
         match version {
             Current::Trim(place) => self.trims.entered[place],
-            Current::Version(version) if self.others[version].sides.of(function).is_some() => true,
+            Current::Version(version) if self.own_side(Current::Version(version), function).is_some() => {
+                self.others[version].entered[function]
+            }
             Current::Version(_) | Current::Plain => self.entered[function],
         }
     }
 
+    /// Whether a function is in a version of all, but without entries for whoever is in its loops.
+    pub(super) fn lacks_entries(&self, version: usize, function: usize) -> bool {
+        self.own_side(Current::Version(version), function).is_some() && !self.others[version].entered[function]
+    }
+
+    /// Whether a function is to be plain again that has no entries for whoever is in its loops.
+    pub(super) fn leads_back(&self, function: usize, goal: Current) -> bool {
+        let own = |current| self.own_side(current, function).is_some();
+        !self.entered[function] && own(self.current[function]) && !own(goal)
+    }
+
+    /// Notes which functions are to be plain again for whoever calls them.
+    pub(super) fn recall(&mut self, functions: &[usize], goal: &dyn Fn(usize) -> Current) {
+        let recalled: Vec<usize> =
+            functions.iter().copied().filter(|function| self.leads_back(*function, goal(*function))).collect();
+        self.recalled.extend(recalled);
+    }
+
     /// Whether threads come into the current version of a function with their next call only.
     pub(super) fn is_to_be_called(&self, function: usize) -> bool {
-        matches!(self.current.get(function), Some(Current::Trim(place)) if !self.trims.entered[*place])
+        match self.current.get(function) {
+            Some(Current::Trim(place)) => !self.trims.entered[*place],
+            Some(Current::Plain) => self.recalled.contains(&function),
+            Some(Current::Version(version)) => self.lacks_entries(*version, function),
+            None => false,
+        }
     }
 
     /// The version of all functions that observes what is to be observed; made, with nothing in it, if there is none.
@@ -227,8 +256,8 @@ impl Versions {
         let known = self.others.iter().position(|other| other.observed == self.observed);
         Current::Version(known.unwrap_or_else(|| {
             let functions = self.current.len();
-            let (sides, made) = (Sides::new(functions), vec![false; functions]);
-            self.others.push(Version { observed: self.observed.clone(), sides, made, is_whole: false, shares: false });
+            let (sides, made, entered) = (Sides::new(functions), vec![false; functions], vec![false; functions]);
+            self.others.push(Version { observed: self.observed.clone(), sides, made, entered, is_whole: false, shares: false });
             self.others.len() - 1
         }))
     }
@@ -253,6 +282,15 @@ impl Versions {
         };
         let left_out: Vec<_> = self.left_out.get(&function)?.iter().copied().filter(|(origin, _)| is_there(*origin)).collect();
         (!left_out.is_empty()).then(|| Trim { observed: self.observed.in_function(self, index), left_out })
+    }
+
+    /// Whether nothing of what is observed in a function is left, so that what the module was made with will do.
+    pub(super) fn is_plain(&self, function: usize, trim: &Trim) -> bool {
+        let index = self.imported + function as u32;
+        let is_out = |part: usize, hook: HookId| trim.left_out.contains(&(Origin::Part(part), hook));
+        let is_own = |(origin, _): &(Origin, HookId)| *origin == Origin::Own;
+        let all_out = |part: &usize| self.plans[*part].hooks_of(index).all(|hook| is_out(*part, hook));
+        !self.observed.counts && !trim.left_out.iter().any(is_own) && self.observed.parts.iter().all(all_out)
     }
 }
 

@@ -321,6 +321,15 @@ fn plans_are_equal_only_if_they_do_the_same() {
 
 /// Runs a loop of a hundred turns in which two hooks count; `tick` is called with every turn. Gives what they have counted.
 fn in_turns(origin: Origin, tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + Send + Sync + 'static) -> [u64; 2] {
+    in_turns_from(origin, |module| module.observe(false, &[0]).expect("memory"), tick)
+}
+
+/// The same; a plan that is attached is observed as `begin` says.
+fn in_turns_from(
+    origin: Origin,
+    begin: impl Fn(&Module),
+    tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + Send + Sync + 'static,
+) -> [u64; 2] {
     let text = r#"(module (import "host" "tick" (func $tick (param i32))) (func (export "f") (result i32) (local i32)
         (loop $l
             (call $tick (local.get 0))
@@ -346,7 +355,7 @@ fn in_turns(origin: Origin, tick: impl Fn(&Module, &[(u32, HookId); 2], i32) + S
         Origin::Part(_) => {
             let module = Module::with_plan(&engine, &bytes, &Plan::default()).expect("a module");
             assert_eq!(module.add_part(plan).expect("room"), 0);
-            module.observe(false, &[0]).expect("memory");
+            begin(&module);
             module
         }
     };
@@ -399,11 +408,11 @@ fn hooks_are_left_out_while_other_plans_come_and_go() {
 fn who_is_in_a_loop_hears_of_what_is_left_out_with_the_next_call_only_until_somebody_hurries() {
     let counted = in_turns(Origin::Own, |module, hooks, turn| match turn {
         9 => assert!(module.leave_out(Origin::Own, &hooks[..1], true, When::NextCall).expect("memory")),
-        29 => module.hurry(&[0]).expect("memory"),
+        29 | 69 => module.hurry(&[0]).expect("memory"),
         49 => assert!(module.leave_out(Origin::Own, &hooks[..1], false, When::NextCall).expect("memory")),
         _ => {}
     });
-    assert_eq!(counted, [30 + 50, 100]);
+    assert_eq!(counted, [30 + 30, 100]);
 }
 
 #[test]
@@ -415,4 +424,37 @@ fn who_was_left_behind_in_a_loop_comes_along_with_what_is_observed_next() {
         _ => {}
     });
     assert_eq!(counted, [30, 50]);
+}
+
+#[test]
+fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_compiled_for_it() {
+    let counted = in_turns(Origin::Part(0), |module, hooks, turn| match turn {
+        9 => {
+            let pieces = module.inner.pieces.iter().count();
+            assert!(module.is_attached_alone(Origin::Part(0)) && !module.is_attached_alone(Origin::Own));
+            assert!(module.leave_out(Origin::Part(0), hooks, true, When::NextCall).expect("memory"));
+            assert_eq!(module.inner.pieces.iter().count(), pieces);
+        }
+        // Until now the loop has gone on as it was.
+        29 => module.hurry(&[0]).expect("memory"),
+        49 => assert!(module.leave_out(Origin::Part(0), hooks, false, When::NextTurn).expect("memory")),
+        _ => {}
+    });
+    assert_eq!(counted, [30 + 50, 30 + 50]);
+}
+
+#[test]
+fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_to_come_in() {
+    let begin = |module: &Module| module.observe_when_called(0).expect("memory");
+    let counted = in_turns_from(Origin::Part(0), begin, |module, hooks, turn| {
+        let leave = |out| assert!(module.leave_out(Origin::Part(0), &hooks[..1], out, When::NextTurn).expect("memory"));
+        match turn {
+            9 => leave(true),
+            19 => leave(false),
+            29 => module.observe_no_more(0).expect("memory"),
+            39 => module.observe_also(0).expect("memory"),
+            _ => {}
+        }
+    });
+    assert_eq!(counted, [10 + 10 + 60, 30 + 60]);
 }
