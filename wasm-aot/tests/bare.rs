@@ -76,18 +76,19 @@ const LOOP: &str = r#"(module (import "host" "more" (func $more (result i32))) (
 #[test]
 fn every_policy_leaves_the_sites_that_it_names() {
     let expected = [
-        (Sites::NONE, [0, 0, 0]),
-        (Sites::FUNCTIONS, [1, 0, 0]),
-        (Sites::LOOPS, [2, 1, 0]),
-        (Sites::CALLS, [3, 1, 1]),
-        (Sites::BRANCHES, [4, 1, 2]),
-        (Sites::MEMORY, [4, 1, 2]),
-        (Sites::CALLS | Sites::MEMORY, [5, 1, 3]),
-        (Sites::ALL, [21, 1, 19]),
+        (Sites::NONE, [0, 0, 0, 0]),
+        (Sites::FUNCTIONS, [1, 0, 0, 0]),
+        (Sites::LOOPS, [2, 1, 0, 0]),
+        (Sites::CALLS, [3, 1, 1, 1]),
+        (Sites::BRANCHES, [4, 1, 2, 2]),
+        (Sites::MEMORY, [4, 1, 2, 2]),
+        (Sites::CALLS | Sites::MEMORY, [5, 1, 3, 3]),
+        (Sites::ALL, [8, 1, 6, 19]),
     ];
     for (sites, counts) in expected {
         let module = Module::new(&engine(sites), LOOP).expect("a module");
-        assert_eq!([module.sites(), module.loop_sites(), module.bare_sites()], counts, "{sites:?}");
+        let found = [module.sites(), module.loop_sites(), module.bare_sites(), module.bare_instructions()];
+        assert_eq!(found, counts, "{sites:?}");
     }
 }
 
@@ -150,8 +151,8 @@ fn probes_of_several_owners_share_a_site_and_a_flag_is_set_once() {
     let [call, _] = call_and_branch();
     let first = one.count(call).expect("a site");
     let second = other.count(call).expect("a site");
-    // A site that counts does nothing else: the flag stands in a version of the function.
-    let flag = other.flag(call).expect("a place");
+    // A site that counts may be a flag, too.
+    let flag = other.flag(call).expect("a site");
     assert_eq!(run(&module, &engine, 10, |_| {}), 10);
     assert!(one.remove(first));
     assert_eq!(run(&module, &engine, 10, |_| {}), 10);
@@ -163,6 +164,100 @@ fn probes_of_several_owners_share_a_site_and_a_flag_is_set_once() {
     assert!(!one.is_flagged(again));
     run(&module, &engine, 1, |_| {});
     assert!(one.is_flagged(again));
+}
+
+/// A load, and what comes after it: six instructions that are executed together if it does not trap, and an access that does in the end.
+const TRAPS: &str = r#"(module (memory 1)
+    (func (export "f") (param $at i32) (result i32) (local $sum i32)
+        (loop $l
+            (local.set $sum (i32.add (local.get $sum) (i32.load (local.get $at))))
+            (local.set $sum (i32.add (local.get $sum) (i32.div_u (i32.const 7) (i32.const 2))))
+            (local.set $at (i32.add (local.get $at) (i32.const 16384)))
+            (br_if $l (i32.lt_u (local.get $at) (i32.const 1000000))))
+        (local.get $sum)))"#;
+
+#[test]
+fn instructions_that_are_executed_together_share_a_site() {
+    let of = |text: &str| {
+        let module = Module::new(&engine(Sites::ALL), text).expect("a module");
+        (module.bare_instructions(), module.bare_sites())
+    };
+    let within = |body: &str| of(&format!("(module (memory 1) (func $f (param i32 i32) {body}))"));
+    let added = "(local.set 0 (i32.add (local.get 0) (local.get 1)))";
+    // Each function has an end.
+    assert_eq!(within(added), (4 + 1, 1));
+    assert_eq!(within(&added.repeat(3)), (12 + 1, 1));
+    assert_eq!(within(&format!("{added} (block {added}) {added}")), (12 + 3, 1));
+    // What may trap, and who calls or branches, is the last of those that share its site.
+    assert_eq!(within("(i32.store (local.get 0) (i32.load (local.get 1)))"), (4 + 1, 3));
+    assert_eq!(within(&format!("{added} (call $f (local.get 0) (local.get 1)) {added}")), (8 + 4, 2));
+    // Where branches land another one begins.
+    assert_eq!(within(&format!("{added} (block (br_if 0 (local.get 0)) {added}) {added}")), (12 + 5, 3));
+    assert_eq!(within(&format!("{added} (loop {added})")), (8 + 3, 2));
+    assert_eq!(within(&format!("(if (local.get 0) (then {added}) (else {added})) {added}")), (12 + 5, 4));
+}
+
+#[test]
+fn sites_that_instructions_share_count_what_code_that_counts_does_when_something_traps() {
+    for sites in [Sites::ALL, Sites::MEMORY | Sites::BRANCHES, Sites::CALLS] {
+        let engine = engine(sites);
+        let module = Module::new(&engine, TRAPS).expect("a module");
+        let mut store = Store::new(&engine, ());
+        let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+        let f = instance.get_func(&mut store, "f").expect("exported");
+        module.attach_counts().expect("memory");
+        let probes = Probes::new(&module);
+        let counts = module.counts().expect("attached");
+        let of = |function: wasm_aot::FunctionCounts<'_>| {
+            let at = |one: wasm_aot::InstructionCount<'_>| (Place::before(function.index(), one.offset), one.count);
+            function.instructions().into_iter().map(at).collect::<Vec<_>>()
+        };
+        let places: Vec<Place> = counts.functions().flat_map(of).map(|(place, _)| place).collect();
+        places.iter().for_each(|place| assert!(probes.count(*place).is_ok()));
+        for at in [0, 65_533, 60_000, 70_000] {
+            assert!(f.call(&mut store, &[Val::I32(at)]).is_err(), "{at} leads out of the memory");
+        }
+        let counts = module.counts().expect("attached");
+        for (place, count) in counts.functions().flat_map(of) {
+            assert_eq!(probes.counted(place), count, "{sites:?} {place:?}");
+        }
+        let loads = places.iter().map(|place| probes.counted(*place)).collect::<Vec<_>>();
+        assert_eq!(loads.iter().max(), Some(&(5 + 1 + 2 + 1)), "{sites:?}");
+    }
+}
+
+#[test]
+fn who_wants_something_of_one_instruction_does_not_notice_who_wants_something_of_another() {
+    let engine = engine(Sites::ALL);
+    let module = Module::new(&engine, LOOP).expect("a module");
+    let probes = Probes::new(&module);
+    let [call, _] = call_and_branch();
+    // The local that is counted up, and who is called with the next turn: no branch and no trap comes between them.
+    let set = Place::before(call.function, call.offset - 2);
+    let go = |turns| assert_eq!(run(&module, &engine, turns, |_| {}), turns);
+    let early = probes.flag(set).expect("a site");
+    let counter = probes.count(call).expect("a site");
+    go(3);
+    let late = probes.flag(set).expect("a site");
+    assert_eq!((probes.is_flagged(early), probes.is_flagged(late), probes.counted(call)), (true, false, 3));
+    probes.switch(&[counter], false);
+    go(5);
+    assert_eq!((probes.is_flagged(late), probes.counted(call), probes.counted(set)), (true, 3, 0));
+    // The flags have switched the site off, which counts again for whoever comes later.
+    probes.switch(&[counter], true);
+    let other = probes.count(set).expect("a site");
+    go(7);
+    assert!(probes.remove(other) && probes.remove(early));
+    go(11);
+    assert_eq!((probes.counted(call), probes.counted(set)), (3 + 7 + 11, 7));
+    // Switched off before it has seen anybody, a flag sees nobody.
+    let unseen = probes.flag(set).expect("a site");
+    probes.switch(&[unseen], false);
+    go(1);
+    assert!(!probes.is_flagged(unseen) && probes.is_flagged(late));
+    probes.switch(&[unseen], true);
+    go(1);
+    assert!(probes.is_flagged(unseen));
 }
 
 #[test]

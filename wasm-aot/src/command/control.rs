@@ -179,7 +179,7 @@ impl Control {
         let state = if self.live.is_on() { "on" } else { "off" };
         let mut text = format!("functions {} sites, {state}\nloops {loops} sites, {state}\n", all - loops - bare);
         if bare > 0 {
-            let _ = writeln!(text, "instructions {bare} sites");
+            let _ = writeln!(text, "instructions {} at {bare} sites", module.bare_instructions());
         }
         text
     }

@@ -151,8 +151,10 @@ impl Translator<'_> {
             self.stack.truncate(frame.height);
             return;
         }
+        let falls_through = self.reachable && !self.top().reached && self.is_together();
         self.fall_through();
         let mut frame = self.frames.pop().expect("validated: a frame");
+        let is_plain = matches!(frame.kind, Kind::Block | Kind::Else | Kind::Loop { .. });
         match std::mem::replace(&mut frame.kind, Kind::Block) {
             Kind::If { otherwise, params, at } => {
                 // Without another side, the parameters are the results.
@@ -173,6 +175,9 @@ impl Translator<'_> {
         }
         self.go_on_in(frame.behind);
         self.builder.seal_block(frame.behind);
+        if falls_through && is_plain {
+            self.go_on_together(frame.behind);
+        }
         if self.frames.is_empty() && !self.is_nested() {
             self.fire_end();
             let results = self.pop_many(frame.results);

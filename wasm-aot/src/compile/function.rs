@@ -1,6 +1,6 @@
 //! One function: validated, translated and compiled.
 
-use super::bare::{self, Bare};
+use super::bare::{self, Bare, Together};
 use super::control::Frame;
 use super::counting::Counting;
 use super::crossing::{self, Crossing};
@@ -9,7 +9,7 @@ use super::nested::Guests;
 use super::once::{self, NoteSite};
 use super::placement::{self, Loop};
 use super::plan::Plan;
-use super::switching::{self, Switching};
+use super::switching::{self, Carried, Going, Switching};
 use super::target::Target;
 use super::text::Handler;
 use crate::error::{CompileError, Place};
@@ -150,10 +150,10 @@ impl Compiler {
         let (loops, first) = setting.loops_of(index);
         let mut translator = Translator::new(builder, setting, index, entered);
         translator.crosses = crosses;
-        let cold = translator.translate(&mut validator, &body)?;
+        let translated = translator.translate(&mut validator, &body)?;
         self.allocations = validator.into_allocations();
-        let Some(cold) = cold else { return Ok(Attempt::Done(None)) };
-        let compiled = finish(&mut self.context, setting.target, loops, first)?;
+        let Some((cold, together)) = translated else { return Ok(Attempt::Done(None)) };
+        let compiled = finish(&mut self.context, setting.target, (loops, first), &together)?;
         // What is known to be equal is no comparison any more: the crossing would be taken always.
         let compiled = compiled.filter(|_| !switching::jumps_to(&self.context.func, &cold));
         Ok(compiled.map_or(Attempt::Unexpected, |compiled| Attempt::Done(Some(Box::new(compiled)))))
@@ -168,8 +168,13 @@ enum Attempt {
     Unexpected,
 }
 
-/// Compiles what is in `context`: a function that has these loops, the first of which has that number.
-pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first: u32) -> Result<Option<Compiled>, CompileError> {
+/// Compiles what is in `context`: a function that has these loops, the first of which has that number, and sites of these instructions.
+pub(super) fn finish(
+    context: &mut Context,
+    target: &Target,
+    (own, first): (&Loops, u32),
+    together: &Together,
+) -> Result<Option<Compiled>, CompileError> {
     context.compile(&*target.isa, &mut ControlPlane::default()).map_err(|error| match error.inner {
         CodegenError::CodeTooLarge => CompileError::TooLarge { what: "the function's code".into(), place: Place::default() },
         CodegenError::ImplLimitExceeded => {
@@ -183,7 +188,7 @@ pub(super) fn finish(context: &mut Context, target: &Target, own: &Loops, first:
     let buffer = &context.compiled_code().expect("compiled above").buffer;
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
-    let (bares, notes) = (bare::make(&mut code, buffer), once::make(&mut code, buffer));
+    let (bares, notes) = (bare::make(&mut code, buffer, together), once::make(&mut code, buffer));
     let number = |bits| switching::marked(bits).map(|index| first + index);
     let ranges: Vec<_> =
         buffer.get_srclocs_sorted().iter().map(|range| (range.start..range.end, number(range.loc.bits()))).collect();
@@ -282,8 +287,9 @@ pub(super) struct Translator<'a> {
     /// Whether there are crossings, and where they lead.
     pub(super) crosses: bool,
     pub(super) cold: Vec<Block>,
-    /// Where all crossings come together, once there is one.
-    pub(super) leaving: Option<Block>,
+    /// Crossings whose code is still to be written, and where locals are in the buffer.
+    pub(super) going: Vec<Going>,
+    pub(super) carried: Option<Carried>,
     pub(super) target: &'a Target,
     pub(super) index: u32,
     /// The address of the instance.
@@ -297,8 +303,9 @@ pub(super) struct Translator<'a> {
     pub(super) signatures: HashMap<u32, SigRef>,
     pub(super) functions: HashMap<u32, FuncRef>,
     pub(super) builtins: HashMap<u8, SigRef>,
-    /// Whom bare sites call.
+    /// Whom bare sites call, and which instructions have one.
     pub(super) nobody: Option<FuncRef>,
+    pub(super) together: Together,
     /// Where the operator that is translated is in the module.
     pub(super) offset: usize,
 }
@@ -335,7 +342,8 @@ impl<'a> Translator<'a> {
             passed_frames: 0,
             crosses: true,
             cold: Vec::new(),
-            leaving: None,
+            going: Vec::new(),
+            carried: None,
             target,
             index,
             vmctx,
@@ -348,6 +356,7 @@ impl<'a> Translator<'a> {
             functions: HashMap::new(),
             builtins: HashMap::new(),
             nobody: None,
+            together: Together::default(),
             offset: 0,
         };
         // Who comes in the middle has a frame already, which this one takes the place of.
@@ -378,7 +387,7 @@ impl<'a> Translator<'a> {
         mut self,
         validator: &mut FuncValidator<ValidatorResources>,
         body: &wasmparser::FunctionBody<'_>,
-    ) -> Result<Option<Vec<Block>>, CompileError> {
+    ) -> Result<Option<(Vec<Block>, Together)>, CompileError> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
         self.push_function_frame(entry);
@@ -404,14 +413,14 @@ impl<'a> Translator<'a> {
         }
         reader.finish()?;
         self.finish_unwinding();
-        self.finish_leaving();
+        self.builder.seal_all_blocks();
+        self.finish_crossings();
         if let Some(error) = self.hooking.failure.take() {
             return Err(error);
         }
-        self.builder.seal_all_blocks();
         let config = self.target.isa.frontend_config();
         self.builder.finalize(config);
-        Ok(Some(self.cold))
+        Ok(Some((self.cold, self.together)))
     }
 
     /// The instruction at `offset` is translated now.

@@ -14,6 +14,15 @@
 //! not in it: where it comes to one of them, it goes over again, into that loop's entry. So every loop keeps one way in, from outside, and is as good
 //! as it is in the function itself; and the code of all entries grows with the depth of loops, not with their number.
 //!
+//! Cold blocks come together for what they have in common. The same value at the same place is put there once for all loops that carry it over; where the
+//! buffer has a place for each local of the function, that is most of what loops inside of each other do.
+//!
+//! ```text
+//!    loop a:  own values ─┐
+//!    loop b:  own values ─┴─ values of both ─┐
+//!    loop c:  own values ────────────────────┴─ values of all; return_call
+//! ```
+//!
 //! The frame is given up before the other one begins: a thread may go to and fro for ever and its stack does not grow.
 
 use super::control::{Kind, arguments};
@@ -28,6 +37,8 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use rayon::prelude::*;
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use wasmparser::{FuncValidator, Operator, OperatorsReader, ValidatorResources};
 
 /// Marks what belongs to a place and not to an instruction of Wasm; modules that reach so far have no places.
@@ -40,8 +51,9 @@ pub(super) fn marked(location: u32) -> Option<u32> {
     (location >> 30 == 1).then_some(location & !MARK)
 }
 
-/// What places compare with, and the numbers behind it.
-const UNCOMMON: i64 = 0x5A3C_0000;
+/// What places compare with, and so many numbers behind it: such as have one byte, and that programs seldom compare with.
+const UNCOMMON: i64 = -128;
+const NUMBERS: i64 = 96;
 
 /// The most operands and exceptions that are carried over: where there are more, a thread stays in its version.
 const OPERANDS: usize = 8192;
@@ -99,12 +111,13 @@ pub(super) fn entry_signature(function: &Signature) -> Signature {
 }
 
 /// Where the next value is in the buffer. The word of the vmctx leads into the buffer's middle, so that most distances have one byte.
+#[derive(Clone, Copy, Debug)]
 struct Place(i32);
 
 /// How far into the buffer the word of the vmctx leads.
 pub(crate) const MIDDLE: usize = 128;
-/// How large a buffer is: for as many values as any loop carries over.
-pub(crate) const BUFFER: usize = 16 * (crate::flow::LIVE + OPERANDS);
+/// How large a buffer is: for the locals that any function carries over, and as many operands as any loop does.
+pub(crate) const BUFFER: usize = 16 * (crate::flow::CARRIED + OPERANDS);
 
 impl Place {
     fn first() -> Self {
@@ -112,10 +125,30 @@ impl Place {
     }
 
     fn next(&mut self, ty: Type) -> i32 {
-        let here = self.0;
-        self.0 += ty.bytes().next_multiple_of(8) as i32;
+        let size = ty.bytes() as i32;
+        // The size is a power of two.
+        let here = (self.0 + size - 1) & -size;
+        self.0 = here + size;
         here
     }
+}
+
+/// Where the locals of a function are in the buffer, the same for all of its loops, and where operands begin.
+#[derive(Debug)]
+pub(super) struct Carried {
+    locals: HashMap<u32, i32>,
+    operands: Place,
+}
+
+/// What goes into the buffer, and where: first what most crossings of the function have in common.
+type Put = (Reverse<u32>, i32, Value);
+
+/// A crossing whose code is still to be written: the block that it begins with, its loop, and the values that it puts into the buffer.
+#[derive(Debug)]
+pub(super) struct Going {
+    block: Block,
+    index: usize,
+    puts: Vec<Put>,
 }
 
 impl Translator<'_> {
@@ -132,8 +165,8 @@ impl Translator<'_> {
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
         self.builder.set_srcloc(SourceLoc::new(MARK | index as u32));
-        // These instructions make room for the place. The number is nobody else's, so that the comparison is made together with no other one.
-        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, UNCOMMON + index as i64);
+        // These instructions make room for the place. Loops inside of each other have different numbers, so that the one comparison is not the other one too.
+        let condition = self.builder.ins().icmp_imm_s(IntCC::Equal, steering, UNCOMMON + index as i64 % NUMBERS);
         self.builder.ins().brif(condition, cold, &[], on, &[]);
         self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
         self.builder.seal_block(cold);
@@ -164,48 +197,58 @@ impl Translator<'_> {
         self.vmctx
     }
 
-    /// Puts what is live at a loop's header into the buffer, and calls the entry of the loop that is named now in place of this function.
+    /// Has what is live at a loop's header put into the buffer, and the entry of the loop that is named now called in place of this function. That is
+    /// written at the end, in a block of its own.
     fn go_over(&mut self, index: usize) {
-        self.count_crossing(self.loops.get(index).at as usize, false);
-        let flags = self.changing();
-        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
-        let mut place = Place::first();
-        for local in self.loops.get(index).live.clone() {
-            let value = self.local(local);
-            self.put(value, buffer, &mut place);
-        }
-        for operand in self.stack.clone() {
-            let operand = self.plain(operand);
-            self.put(operand, buffer, &mut place);
-        }
-        for exception in self.caught() {
-            self.put(exception, buffer, &mut place);
-        }
-        let number = self.first_loop + index as u32;
-        let number = self.builder.ins().iconst(types::I64, i64::from(number));
-        let leaving = self.leaving();
-        self.builder.ins().jump(leaving, &arguments(&[number]));
-    }
-
-    /// Where all crossings of the function come together: giving up a frame takes as many bytes as a few values.
-    fn leaving(&mut self) -> Block {
-        if let Some(known) = self.leaving {
-            return known;
+        let live = self.loops.get(index).live.clone();
+        let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
+        let mut place = self.carried().operands;
+        let mut puts: Vec<Put> =
+            live.iter().zip(values).map(|(local, value)| (Reverse(0), self.carried().locals[local], value)).collect();
+        for value in self.stack.iter().copied().chain(self.caught()) {
+            let to = place.next(self.builder.func.dfg.value_type(value));
+            puts.push((Reverse(0), to, value));
         }
         let block = self.builder.create_block();
-        self.builder.append_block_param(block, types::I64);
         self.builder.set_cold_block(block);
-        *self.leaving.insert(block)
+        self.builder.ins().jump(block, &[]);
+        self.builder.seal_block(block);
+        self.going.push(Going { block, index, puts });
     }
 
-    /// Writes the code that calls the entry of a loop in place of this function: the number of the loop is the block's parameter.
-    pub(super) fn finish_leaving(&mut self) {
-        let Some(block) = self.leaving.take() else { return };
-        self.builder.seal_block(block);
-        self.builder.switch_to_block(block);
-        let number = self.builder.block_params(block)[0];
+    /// Where locals are in the buffer: those come first that most loops carry over.
+    fn carried(&mut self) -> &Carried {
+        if self.carried.is_none() {
+            let (mut place, mut locals) = (Place::first(), HashMap::new());
+            for local in self.loops.carried() {
+                locals.insert(*local, place.next(self.variable(*local).1));
+            }
+            self.carried = Some(Carried { locals, operands: place });
+        }
+        self.carried.as_ref().expect("known by now")
+    }
+
+    /// Writes the code of all crossings. What several of them put into the buffer, the same values at the same places, they come together for: as loops lie
+    /// inside of each other, most of what one carries over another one does, too. All come together where the frame is given up.
+    pub(super) fn finish_crossings(&mut self) {
+        let mut all = std::mem::take(&mut self.going);
+        if all.is_empty() {
+            return;
+        }
+        let mut users = HashMap::new();
+        for (_, place, value) in all.iter_mut().flat_map(|going| &mut going.puts) {
+            *value = self.builder.func.dfg.resolve_aliases(*value);
+            *users.entry((*place, *value)).or_insert(0) += 1;
+        }
+        for going in &mut all {
+            going.puts.iter_mut().for_each(|(common, place, value)| *common = Reverse(users[&(*place, *value)]));
+            going.puts.sort_unstable();
+        }
+        all.sort_unstable_by(|one, other| one.puts.cmp(&other.puts));
+        let leaving = self.common_block();
+        self.come_together(&all, 0, leaving);
+        let [buffer, number] = self.begin_common(leaving);
         let flags = self.changing();
-        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
         let entries = self.builder.ins().load(types::I64, flags, self.vmctx, at::ENTRIES);
         let distance = self.builder.ins().ishl_imm_u(number, 3);
         let place = self.builder.ins().iadd(entries, distance);
@@ -215,10 +258,62 @@ impl Translator<'_> {
         self.builder.ins().return_call_indirect(signature, entry, &[self.vmctx, buffer]);
     }
 
-    fn put(&mut self, value: Value, buffer: Value, place: &mut Place) {
-        let to = place.next(self.builder.func.dfg.value_type(value));
+    /// Writes crossings, which have their first so many values in common; those are put into the buffer `behind`.
+    fn come_together(&mut self, all: &[Going], done: usize, behind: Block) {
+        let go_on_together = |one: &Going, next: &Going| one.puts.get(done).is_some_and(|put| next.puts.get(done) == Some(put));
+        for some in all.chunk_by(go_on_together) {
+            let (first, last) = (&some[0], &some[some.len() - 1]);
+            if some.len() == 1 {
+                self.write_crossing(first, done, behind);
+                continue;
+            }
+            // They are sorted: what the first and the last have in common all have.
+            let common = first.puts.iter().zip(&last.puts).take_while(|(one, other)| one == other).count();
+            let block = self.common_block();
+            self.come_together(some, common, block);
+            let [buffer, number] = self.begin_common(block);
+            self.put_all(&first.puts[done..common], buffer);
+            self.builder.ins().jump(behind, &arguments(&[buffer, number]));
+        }
+    }
+
+    /// Writes what a crossing has for itself.
+    fn write_crossing(&mut self, going: &Going, done: usize, behind: Block) {
+        self.builder.switch_to_block(going.block);
+        let at = self.loops.get(going.index).at;
+        self.builder.set_srcloc(SourceLoc::new(at));
+        self.count_crossing(at as usize, false);
+        let flags = self.changing();
+        let buffer = self.builder.ins().load(types::I64, flags, self.vmctx, at::BUFFER);
+        self.put_all(&going.puts[done..], buffer);
+        let number = self.first_loop + going.index as u32;
+        let number = self.builder.ins().iconst(types::I64, i64::from(number));
+        self.builder.ins().jump(behind, &arguments(&[buffer, number]));
+    }
+
+    /// A block that crossings come to: its parameters are the buffer, and the number of the loop.
+    fn common_block(&mut self) -> Block {
+        let block = self.builder.create_block();
+        self.builder.append_block_param(block, types::I64);
+        self.builder.append_block_param(block, types::I64);
+        self.builder.set_cold_block(block);
+        block
+    }
+
+    /// Begins to write such a block, to which all have come.
+    fn begin_common(&mut self, block: Block) -> [Value; 2] {
+        self.builder.seal_block(block);
+        self.builder.switch_to_block(block);
+        let params = self.builder.block_params(block);
+        [params[0], params[1]]
+    }
+
+    fn put_all(&mut self, puts: &[Put], buffer: Value) {
         let flags = self.buffered();
-        self.builder.ins().store(flags, value, buffer, to);
+        for (_, to, value) in puts {
+            let value = self.plain(*value);
+            self.builder.ins().store(flags, value, buffer, *to);
+        }
     }
 
     fn take(&mut self, ty: Type, buffer: Value, place: &mut Place) -> Value {
@@ -338,12 +433,13 @@ impl Translator<'_> {
     /// The beginning of an entry of a loop: everything is taken from the buffer.
     fn enter_loop(&mut self, op: &Operator<'_>, entered: usize, buffer: Value, operands: Vec<Type>) -> Result<(), CompileError> {
         let Operator::Loop { blockty } = op else { unreachable!("a loop begins there") };
-        let mut place = Place::first();
         for local in self.loops.get(entered).live.clone() {
             let (variable, ty) = self.variable(local);
+            let mut place = Place(self.carried().locals[&local]);
             let value = self.take(ty, buffer, &mut place);
             self.builder.def_var(variable, value);
         }
+        let mut place = self.carried().operands;
         self.stack = operands.into_iter().map(|ty| self.take(ty, buffer, &mut place)).collect();
         for frame in 0..self.frames.len() {
             if self.frames[frame].kind.caught().is_some() {

@@ -8,6 +8,7 @@
 //!
 //! Values cross in an array of 16 bytes each.
 
+use super::bare::Together;
 use super::call::builtin_signature;
 use super::function::{Compiled, FUNCTIONS, SINGLES, finish, machine_type, signature};
 use super::target::Target;
@@ -92,7 +93,8 @@ fn make(
     build(&mut builder, &params);
     builder.seal_all_blocks();
     builder.finalize(target.isa.frontend_config());
-    finish(&mut context, target, &crate::flow::Loops::none(), 0).map(|compiled| compiled.expect("no loop, no crossing"))
+    finish(&mut context, target, (&crate::flow::Loops::none(), 0), &Together::default())
+        .map(|compiled| compiled.expect("no loop, no crossing"))
 }
 
 fn load(builder: &mut FunctionBuilder<'_>, ty: ValType, values: Value, i: usize) -> Value {

@@ -5,10 +5,14 @@
 //! through exceptions are not edges between blocks: what a clause of the function reads is live everywhere.
 
 use super::graph::{Graph, OUTSIDE, Way};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 use wasmparser::{FunctionBody, Operator};
 
 /// The most locals that are carried over, and the most words of all sets of locals of a function: where there are more, a thread stays in its version.
 pub(crate) const LIVE: usize = 1000;
+/// The most that all loops of a function carry over together.
+pub(crate) const CARRIED: usize = 8192;
 const WORDS: usize = 1 << 22;
 /// The most loops of a function that have a place to go over.
 const LOOPS: usize = 4096;
@@ -34,14 +38,17 @@ impl Loop {
     }
 }
 
-/// All such loops of a function, in order.
+/// All such loops of a function, in order, and the locals that are live at any of them, first those that are so at most.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Loops(Vec<Loop>);
+pub(crate) struct Loops {
+    all: Vec<Loop>,
+    carried: Vec<u32>,
+}
 
 impl Loops {
     /// Those of a function without any.
     pub(crate) const fn none() -> Self {
-        Self(Vec::new())
+        Self { all: Vec::new(), carried: Vec::new() }
     }
 
     /// Finds them. A body that cannot be read has none; the validator refuses it afterwards.
@@ -60,27 +67,43 @@ impl Loops {
             here.written.sort_unstable();
             here.written.dedup();
         }
-        Self(loops.into_iter().map(|(_, here)| here).filter(|here| here.live.len() <= LIVE).collect())
+        Self::carrying(loops.into_iter().map(|(_, here)| here).filter(|here| here.live.len() <= LIVE).collect())
+    }
+
+    fn carrying(all: Vec<Loop>) -> Self {
+        let mut users = HashMap::new();
+        all.iter().flat_map(|here| &here.live).for_each(|local| *users.entry(*local).or_insert(0) += 1);
+        let mut carried: Vec<u32> = users.keys().copied().collect();
+        carried.sort_unstable_by_key(|local| (Reverse(users[local]), *local));
+        match carried.len() <= CARRIED {
+            true => Self { all, carried },
+            false => Self::default(),
+        }
+    }
+
+    /// Locals that are live at any of them, in an order that is always the same.
+    pub(crate) fn carried(&self) -> &[u32] {
+        &self.carried
     }
 
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.all.len()
     }
 
     pub(crate) fn get(&self, index: usize) -> &Loop {
-        &self.0[index]
+        &self.all[index]
     }
 
     /// The index of the loop that begins at `at`.
     pub(crate) fn find(&self, at: usize) -> Option<usize> {
-        self.0.binary_search_by_key(&(at as u32), |here| here.at).ok()
+        self.all.binary_search_by_key(&(at as u32), |here| here.at).ok()
     }
 }
 
 /// The loops with edges back, and the blocks that they begin with.
 fn repeated(body: &FunctionBody<'_>, graph: &Graph) -> Option<Vec<(u32, Loop)>> {
-    let mut back = std::collections::HashMap::new();
+    let mut back = HashMap::new();
     for edge in &graph.edges {
         let header = graph.blocks[edge.to as usize].start;
         // The way in is the loop's own instruction; every other one comes back.
@@ -232,7 +255,7 @@ mod tests {
         let reading = crate::module::read(&module, crate::features::Features::default()).expect("valid");
         let body = &reading.bodies[0].body;
         let graph = Graph::of(body).expect("a graph");
-        Loops::of(body, &graph, locals).0.into_iter().map(|here| (here.live, here.written, here.around.len())).collect()
+        Loops::of(body, &graph, locals).all.into_iter().map(|here| (here.live, here.written, here.around.len())).collect()
     }
 
     #[test]

@@ -13,6 +13,6 @@ mod places;
 mod solution;
 
 pub(crate) use graph::{Block, Edge, Graph, Way, Ways};
-pub(crate) use loops::{LIVE, Loop, Loops};
+pub(crate) use loops::{CARRIED, Loop, Loops};
 pub(crate) use places::Places;
 pub(crate) use solution::{Departures, Flow, solve};

@@ -41,7 +41,7 @@ pub use frame::{Frame, FrameId, MemoryAccess};
 
 use crate::compile::{Firing, Receiver};
 use crate::error::Error;
-use crate::runtime::{Bareness, Module, ModuleInner};
+use crate::runtime::{Bareness, Module, ModuleInner, Want};
 use inspected::Inspected;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
@@ -197,8 +197,8 @@ impl std::fmt::Debug for Board {
 struct State {
     /// Where each stands; some stand everywhere.
     places: HashMap<ProbeId, Option<Place>>,
-    /// Those that stand at bare sites: the numbers of the instructions, and whether they are on.
-    bare: HashMap<ProbeId, (usize, bool)>,
+    /// Those that stand at bare sites: what they want there, and whether they are on.
+    bare: HashMap<ProbeId, (Want, bool)>,
     flags: HashMap<ProbeId, Arc<AtomicBool>>,
     panicked: Vec<String>,
 }
@@ -345,7 +345,7 @@ impl Board {
         Ok(id)
     }
 
-    /// The number of an instruction, if there is a bare site before it.
+    /// The number of an instruction, if it has a bare site.
     fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
         let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
@@ -355,7 +355,7 @@ impl Board {
         Some((module, number))
     }
 
-    /// Inserts what a bare site can do, if there is one at the place and it does nothing else.
+    /// Inserts what a bare site can do, if there is one at the place.
     fn insert_bare(&self, place: Place, kind: &Kind) -> Result<Option<ProbeId>, ProbeError> {
         let does = match kind {
             Kind::Counter => Bareness::Counter,
@@ -363,12 +363,10 @@ impl Board {
             Kind::Probe(_) | Kind::Histogram => return Ok(None),
         };
         let Some((module, number)) = self.bare(place) else { return Ok(None) };
-        if !module.stand_bare(number, does)? {
-            return Ok(None);
-        }
+        let want = module.stand_bare(number, does)?;
         let (id, mut state) = (self.id(), self.state.lock());
         state.places.insert(id, Some(place));
-        state.bare.insert(id, (number, true));
+        state.bare.insert(id, (want, true));
         Ok(Some(id))
     }
 
@@ -380,8 +378,8 @@ impl Board {
             && let Some(module) = self.module.upgrade()
         {
             let changed = |id| {
-                let (number, is_on) = bare.get_mut(id)?;
-                (std::mem::replace(is_on, on) != on).then_some(*number)
+                let (want, is_on) = bare.get_mut(id)?;
+                (std::mem::replace(is_on, on) != on).then_some(*want)
             };
             module.switch_bare(ids.iter().filter_map(changed), on);
         }
@@ -409,7 +407,7 @@ impl Board {
     fn is_flagged(&self, id: ProbeId) -> bool {
         let state = self.state.lock();
         match state.bare.get(&id) {
-            Some((number, _)) => self.module.upgrade().is_some_and(|module| module.counted_bare(*number) > 0),
+            Some((want, _)) => self.module.upgrade().is_some_and(|module| module.is_set_bare(*want)),
             None => state.flags.get(&id).is_some_and(|flag| flag.load(Relaxed)),
         }
     }
@@ -438,7 +436,10 @@ impl Board {
             (state.bare.remove(&id), state.places.remove(&id))
         };
         let Some(place) = place else { return false };
-        if bare.is_some() {
+        if let Some((want, _)) = bare {
+            if let Some(module) = self.module.upgrade() {
+                module.forget_bare(want);
+            }
             return true;
         }
         match place {

@@ -168,8 +168,13 @@ impl Module {
         self.inner.code.tables.crossings.iter().filter(|crossing| crossing.values() == [OFF, ON]).count()
     }
 
-    /// How many of them are before single instructions.
+    /// How many of them are before single instructions, or before those that are executed together.
     pub fn bare_sites(&self) -> usize {
+        self.inner.code.tables.bares.chunk_by(|one, next| one.at == next.at).count()
+    }
+
+    /// How many instructions have such a site.
+    pub fn bare_instructions(&self) -> usize {
         self.inner.code.tables.bares.len()
     }
 

@@ -1,38 +1,54 @@
-//! What bare sites call: for each site that somebody wants something of, a few instructions that count, or set a flag and switch the site off.
+//! What bare sites call: for each site that somebody wants something of, a few instructions that count who comes by.
 //!
 //! ```text
-//!     counter    push rax; mov rax, counter; lock inc qword [rax]; pop rax; ret
-//!     flag       push rax; mov rax, counter; mov qword [rax], 1; mov rax, site; mov byte [rax], A9; pop rax; ret
+//!          push rax; mov rax, cell; lock inc qword [rax]
+//!          cmp qword [rax + until], -1; jne last          somebody is to be noted, and nobody counts
+//!     out: pop rax; ret
+//!    last: if the cell can be locked at once: switch the site off, if it has counted further than `until`; unlock
+//!          jmp out
 //! ```
 //!
-//! An instruction may have several sites: one in each version of its function. All of them lead to the same counter, and are switched together.
+//! A site stands for all instructions that are executed together, and knows nothing of what is wanted of each. It counts, once and for all that use it: what
+//! a counter of an instruction has counted is by how much its sites have since it stands, and a flag is whether they have at all. A site is on while a
+//! counter stands at one of its instructions, or a flag that has not seen anybody; where only flags stand, the first who comes by switches it off.
+//!
+//! An instruction may have several sites: one in each version of its function. All of them are switched together.
 //!
 //! # Safety
 //!
 //! This module exists to write code that may be running (assumptions A2, A3 and A5 of `wordpatch`): a site is switched by one byte, and its distance is stored
-//! while that byte makes nothing of it, with a barrier before it may.
+//! once, while that byte makes nothing of it, with a barrier before it may.
 #![allow(unsafe_code)]
 
 use super::code::Code;
 use super::module::ModuleInner;
-use crate::compile::{CALL, LENGTH, OFF};
+use crate::compile::{Bare, CALL, LENGTH, OFF};
 use crate::error::Error;
 use parking_lot::Mutex;
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use wordpatch::{Barrier, CodeMemory};
 
-/// What a bare site does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What somebody wants of an instruction's sites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// That they count.
+    Counter(usize),
+    /// That it is noted whether control came by: the instruction, and which flag it is.
+    Flag(usize, u64),
+}
+
+/// What can be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bareness {
-    /// Counts.
+    /// A counter.
     Counter,
-    /// Is noted once, and off from then on.
+    /// A flag.
     Flag,
 }
 
 /// How long what a site calls may be.
-const STUB: usize = 40;
+const STUB: usize = 80;
 /// How much memory is taken for such code: little at first, then more at a time.
 const SMALLEST: usize = 1 << 12;
 const LARGEST: usize = 1 << 20;
@@ -44,45 +60,105 @@ pub(crate) struct Bares(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     /// Instructions that have sites, in the order of their places in the module; filled when somebody asks for the first time.
-    all: Vec<Instruction>,
+    instructions: Vec<Instruction>,
+    sites: Vec<Site>,
+    flags: HashMap<u64, Flag>,
+    next_flag: u64,
+    /// The code whose sites are known, by where it begins.
+    known: HashSet<usize>,
     memory: Vec<(CodeMemory, usize)>,
 }
 
-/// An instruction, its sites, and what is wanted of them.
+/// An instruction, its sites, and who counts it.
 #[derive(Debug)]
 struct Instruction {
     offset: u32,
-    sites: Vec<Site>,
-    standing: Option<Standing>,
+    sites: Vec<u32>,
+    counter: Option<Counter>,
+    /// Flags that are on.
+    flags: Vec<u64>,
+    /// Whether anything was ever wanted: its sites call something then, those of code that comes later too.
+    is_used: bool,
 }
 
-/// A site, where it is executed and where it can be written.
-#[derive(Clone, Copy, Debug)]
+/// What was counted of an instruction: until the last time that nobody wanted it, and by its sites since they had these counts.
+#[derive(Debug, Default)]
+struct Counter {
+    users: u32,
+    before: u64,
+    since: Vec<u64>,
+}
+
+/// Whether control came by since an instruction's sites had these counts; or before.
+#[derive(Debug, Default)]
+struct Flag {
+    is_set: bool,
+    since: Vec<u64>,
+}
+
+/// A site: where it is executed and where it can be written, and what is wanted of it.
+#[derive(Debug)]
 struct Site {
     at: usize,
     writable: usize,
+    /// There as soon as it calls something.
+    cell: Option<Box<Cell>>,
+    /// At how many of its instructions counters and flags stand.
+    counters: u32,
+    flags: u32,
+    /// How far it had counted when the latest flag was put there.
+    latest: u64,
 }
 
-/// What is wanted of an instruction's sites.
-#[derive(Debug)]
-struct Standing {
-    does: Bareness,
-    /// How many want it to.
-    users: u32,
-    counter: Box<AtomicU64>,
-    /// What each site calls in either case, as far as that is written.
-    stubs: HashMap<(usize, Bareness), usize>,
+/// What the code of a site changes, at the places that it knows.
+#[derive(Debug, Default)]
+#[repr(C)]
+struct Cell {
+    /// How often control came by while the site was on.
+    count: AtomicU64,
+    /// Who counts further than so switches the site off.
+    until: AtomicU64,
+    /// Not 0 while somebody switches the site.
+    lock: AtomicU32,
+}
+
+impl Cell {
+    fn locked(&self, act: impl FnOnce()) {
+        while self.lock.compare_exchange_weak(0, 1, Acquire, Relaxed).is_err() {
+            std::thread::yield_now();
+        }
+        act();
+        self.lock.store(0, Release);
+    }
 }
 
 impl Site {
-    /// What its first byte is.
-    fn switch(self, on: bool) {
-        // SAFETY: (A3) one byte; (1) a site's, in writable memory that its code keeps.
-        unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }.store(if on { CALL } else { OFF }, Release);
+    fn new(at: usize, writable: usize) -> Self {
+        Self { at, writable, cell: None, counters: 0, flags: 0, latest: 0 }
     }
 
-    /// Has it call a stub as soon as it is on. It is off, and nobody knows it as on any more.
-    fn lead_to(self, stub: usize) {
+    fn counted(&self) -> u64 {
+        self.cell.as_ref().map_or(0, |cell| cell.count.load(Relaxed))
+    }
+
+    /// Switches it as is wanted.
+    fn settle(&self) {
+        let Some(cell) = &self.cell else { return };
+        cell.locked(|| {
+            cell.until.store(if self.counters > 0 { u64::MAX } else { self.latest }, Relaxed);
+            let is_on = self.counters > 0 || (self.flags > 0 && cell.count.load(Relaxed) <= self.latest);
+            // SAFETY: (A3) one byte; (1) a site's, in writable memory that its code keeps.
+            unsafe { AtomicU8::from_ptr(self.writable as *mut u8) }.store(if is_on { CALL } else { OFF }, Release);
+        });
+    }
+
+    /// Has it call code of its own as soon as it is on. Tells whether it did not before.
+    fn connect(&mut self, memory: &mut Vec<(CodeMemory, usize)>, code: &Code) -> Result<bool, Error> {
+        if self.cell.is_some() {
+            return Ok(false);
+        }
+        let cell = Box::<Cell>::default();
+        let stub = write(memory, code, &stub(std::ptr::from_ref(&*cell) as u64, self.writable as u64))?;
         let distance = stub.wrapping_sub(self.at + LENGTH as usize) as u32;
         let place = (self.writable + 1) as *mut u32;
         if place.is_aligned() {
@@ -92,148 +168,21 @@ impl Site {
             // SAFETY: as above; nobody else writes them, and whoever executes them makes nothing of them, whole or not.
             unsafe { place.write_unaligned(distance) };
         }
-    }
-}
-
-impl ModuleInner {
-    /// The number of the instruction at a place in the module, if there is a bare site before it.
-    pub(crate) fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
-        let mut state = self.bares.0.lock();
-        if state.all.is_empty() {
-            add(&mut state.all, &self.code)?;
-            self.pieces.iter().try_for_each(|piece| add(&mut state.all, &piece.code))?;
-        }
-        Ok(state.all.binary_search_by_key(&offset, |instruction| instruction.offset).ok())
-    }
-
-    /// Has the sites of an instruction do something, at once. What they have counted before stays. Not if they do something else for somebody, or are a
-    /// flag already.
-    pub(crate) fn stand_bare(&self, number: usize, does: Bareness) -> Result<bool, Error> {
-        let mut state = self.bares.0.lock();
-        let State { all, memory } = &mut *state;
-        let Instruction { sites, standing, .. } = &mut all[number];
-        let barrier = || Barrier::best().and_then(Barrier::pass).map_err(Error::system);
-        let known = standing.get_or_insert_with(|| Standing::new(does));
-        if known.users > 0 && (known.does, does) != (Bareness::Counter, Bareness::Counter) {
-            return Ok(false);
-        }
-        if known.users == 0 {
-            // Who did something else was off, but may be known as on somewhere.
-            barrier()?;
-            known.does = does;
-            if does == Bareness::Flag {
-                known.counter.store(0, Relaxed);
-            }
-            sites.iter().try_for_each(|site| known.connect(memory, &self.code, *site))?;
-            barrier()?;
-        }
-        all[number].switch(true);
+        self.cell = Some(cell);
         Ok(true)
     }
-
-    /// Has one more, or one less, want the sites of each instruction to do what they do.
-    pub(crate) fn switch_bare(&self, numbers: impl Iterator<Item = usize>, on: bool) {
-        let mut state = self.bares.0.lock();
-        numbers.for_each(|number| state.all[number].switch(on));
-    }
-
-    /// How often the sites of an instruction were come by while they counted; whether they were, if they are flags.
-    pub(crate) fn counted_bare(&self, number: usize) -> u64 {
-        self.bares.0.lock().all[number].standing.as_ref().map_or(0, |standing| standing.counter.load(Relaxed))
-    }
-
-    /// Has sites of new code do what those do that are there. It is not executed yet.
-    pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
-        let mut state = self.bares.0.lock();
-        let State { all, memory } = &mut *state;
-        if all.is_empty() {
-            return Ok(());
-        }
-        let writable = code.writable()? as usize;
-        for bare in code.tables.bares.iter() {
-            // Every version has the same instructions.
-            let Ok(number) = all.binary_search_by_key(&bare.offset, |instruction| instruction.offset) else { continue };
-            let Instruction { sites, standing, .. } = &mut all[number];
-            let site = Site { at: code.at(bare.at) as usize, writable: writable + bare.at as usize };
-            if let Some(known) = standing {
-                known.connect(memory, &self.code, site)?;
-                site.switch(known.is_on());
-            }
-            sites.push(site);
-        }
-        Ok(())
-    }
 }
 
-/// Adds the sites of some code, nobody of which does anything yet.
-fn add(all: &mut Vec<Instruction>, code: &Code) -> Result<(), Error> {
-    if code.tables.bares.is_empty() {
-        return Ok(());
-    }
-    let writable = code.writable()? as usize;
-    for bare in code.tables.bares.iter() {
-        let site = Site { at: code.at(bare.at) as usize, writable: writable + bare.at as usize };
-        all.push(Instruction { offset: bare.offset, sites: vec![site], standing: None });
-    }
-    all.sort_by_key(|instruction| instruction.offset);
-    all.dedup_by(|one, before| {
-        let is_same = one.offset == before.offset;
-        if is_same {
-            before.sites.append(&mut one.sites);
-        }
-        is_same
-    });
-    Ok(())
-}
-
-impl Instruction {
-    fn switch(&mut self, on: bool) {
-        let Some(known) = &mut self.standing else { return };
-        known.users = if on { known.users + 1 } else { known.users.saturating_sub(1) };
-        let is_on = known.is_on();
-        self.sites.iter().for_each(|site| site.switch(is_on));
-    }
-}
-
-impl Standing {
-    fn new(does: Bareness) -> Self {
-        Self { does, users: 0, counter: Box::default(), stubs: HashMap::new() }
-    }
-
-    fn is_on(&self) -> bool {
-        self.users > 0 && !(self.does == Bareness::Flag && self.counter.load(Relaxed) > 0)
-    }
-
-    /// Has a site, which is off, call what it is to do.
-    fn connect(&mut self, memory: &mut Vec<(CodeMemory, usize)>, code: &Code, site: Site) -> Result<(), Error> {
-        let stub = match self.stubs.get(&(site.at, self.does)) {
-            Some(known) => *known,
-            None => {
-                let stub = write(memory, code, &self.stub(site))?;
-                self.stubs.insert((site.at, self.does), stub);
-                stub
-            }
-        };
-        site.lead_to(stub);
-        Ok(())
-    }
-
-    /// The code of what a site calls.
-    fn stub(&self, site: Site) -> Vec<u8> {
-        let counter = std::ptr::from_ref::<AtomicU64>(&self.counter) as u64;
-        let mut code = vec![0x50, 0x48, 0xB8];
-        code.extend(counter.to_le_bytes());
-        match self.does {
-            Bareness::Counter => code.extend([0xF0, 0x48, 0xFF, 0x00]),
-            Bareness::Flag => {
-                code.extend([0x48, 0xC7, 0x00, 1, 0, 0, 0, 0x48, 0xB8]);
-                code.extend((site.writable as u64).to_le_bytes());
-                code.extend([0xC6, 0x00, OFF]);
-            }
-        }
-        code.extend([0x58, 0xC3]);
-        code
-    }
+/// The code of what a site calls.
+fn stub(cell: u64, site: u64) -> Vec<u8> {
+    let mut code = vec![0x50, 0x48, 0xB8];
+    code.extend(cell.to_le_bytes());
+    code.extend([0xF0, 0x48, 0xFF, 0x00, 0x48, 0x83, 0x78, 0x08, 0xFF, 0x75, 0x02, 0x58, 0xC3]);
+    code.extend([0xF0, 0x0F, 0xBA, 0x68, 0x10, 0x00, 0x72, 0xF6]);
+    code.extend([0x51, 0x48, 0x8B, 0x08, 0x48, 0x3B, 0x48, 0x08, 0x76, 0x0D, 0x48, 0xB9]);
+    code.extend(site.to_le_bytes());
+    code.extend([0xC6, 0x01, OFF, 0x59, 0xC7, 0x40, 0x10, 0, 0, 0, 0, 0xEB, 0xD5]);
+    code
 }
 
 /// Writes code where sites of the module reach it; gives its address.
@@ -248,4 +197,260 @@ fn write(memory: &mut Vec<(CodeMemory, usize)>, code: &Code, bytes: &[u8]) -> Re
     chunk.write(at, bytes);
     *used += STUB;
     Ok(chunk.base().get() + at)
+}
+
+impl ModuleInner {
+    /// The number of the instruction at a place in the module, if it has a bare site.
+    pub(crate) fn bare(&self, offset: u32) -> Result<Option<usize>, Error> {
+        let mut state = self.bares.0.lock();
+        if state.instructions.is_empty() {
+            state.fill(std::iter::once(&self.code).chain(self.pieces.iter().map(|piece| &piece.code)))?;
+        }
+        Ok(state.find(offset))
+    }
+
+    /// Wants something of an instruction's sites, at once. What they have counted before stays.
+    pub(crate) fn stand_bare(&self, number: usize, what: Bareness) -> Result<Want, Error> {
+        let mut state = self.bares.0.lock();
+        if state.connect(number, &self.code)? {
+            Barrier::best().and_then(Barrier::pass).map_err(Error::system)?;
+        }
+        let want = match what {
+            Bareness::Counter => Want::Counter(number),
+            Bareness::Flag => {
+                state.next_flag += 1;
+                let id = state.next_flag;
+                state.flags.insert(id, Flag::default());
+                Want::Flag(number, id)
+            }
+        };
+        state.switch(want, true);
+        Ok(want)
+    }
+
+    /// Has what is wanted wanted no more, or again.
+    pub(crate) fn switch_bare(&self, wants: impl Iterator<Item = Want>, on: bool) {
+        let mut state = self.bares.0.lock();
+        wants.for_each(|want| state.switch(want, on));
+    }
+
+    /// Forgets what is wanted no more.
+    pub(crate) fn forget_bare(&self, want: Want) {
+        if let Want::Flag(_, id) = want {
+            self.bares.0.lock().flags.remove(&id);
+        }
+    }
+
+    /// How often control came by an instruction while somebody wanted it counted.
+    pub(crate) fn counted_bare(&self, number: usize) -> u64 {
+        let state = self.bares.0.lock();
+        let Instruction { sites, counter: Some(counter), .. } = &state.instructions[number] else { return 0 };
+        counter.before + state.since(sites, &counter.since)
+    }
+
+    /// Whether control came by while a flag was on.
+    pub(crate) fn is_set_bare(&self, want: Want) -> bool {
+        let state = self.bares.0.lock();
+        match want {
+            Want::Counter(_) => false,
+            Want::Flag(number, id) => state.is_set(number, id),
+        }
+    }
+
+    /// Has sites of new code do what those do that are there. It is not executed yet, and a barrier comes before it is.
+    pub(super) fn take_in_bares(&self, code: &Code) -> Result<(), Error> {
+        let mut state = self.bares.0.lock();
+        match state.instructions.is_empty() {
+            true => Ok(()),
+            false => state.take_in(code, &self.code),
+        }
+    }
+}
+
+impl State {
+    fn find(&self, offset: u32) -> Option<usize> {
+        self.instructions.binary_search_by_key(&offset, |instruction| instruction.offset).ok()
+    }
+
+    /// Notes the sites of all code that there is, nobody of whom does anything yet.
+    fn fill<'a>(&mut self, all: impl Iterator<Item = &'a Code>) -> Result<(), Error> {
+        let mut found: Vec<(u32, u32)> = Vec::new();
+        for code in all {
+            self.known.insert(code.base());
+            each_site(code, |site, instructions| {
+                let number = self.sites.len() as u32;
+                self.sites.push(site);
+                found.extend(instructions.iter().map(|bare| (bare.offset, number)));
+            })?;
+        }
+        found.sort_unstable();
+        let one = |of: &[(u32, u32)]| {
+            let sites = of.iter().map(|(_, site)| *site).collect();
+            Instruction { offset: of[0].0, sites, counter: None, flags: Vec::new(), is_used: false }
+        };
+        self.instructions = found.chunk_by(|a, b| a.0 == b.0).map(one).collect();
+        Ok(())
+    }
+
+    fn take_in(&mut self, code: &Code, near: &Code) -> Result<(), Error> {
+        if !self.known.insert(code.base()) {
+            return Ok(());
+        }
+        let mut used = Vec::new();
+        each_site(code, |mut site, instructions| {
+            let (number, mut is_used) = (self.sites.len() as u32, false);
+            for bare in instructions {
+                // Every version has the same instructions.
+                let Some(at) = self.instructions.binary_search_by_key(&bare.offset, |one| one.offset).ok() else { continue };
+                let instruction = &mut self.instructions[at];
+                instruction.sites.push(number);
+                is_used |= instruction.is_used;
+                if let Some(counter) = instruction.counter.as_mut().filter(|counter| counter.users > 0) {
+                    counter.since.push(0);
+                    site.counters += 1;
+                }
+                for id in &instruction.flags {
+                    if let Some(flag) = self.flags.get_mut(id) {
+                        flag.since.push(0);
+                        site.flags += 1;
+                    }
+                }
+            }
+            used.extend(is_used.then_some(self.sites.len()));
+            self.sites.push(site);
+        })?;
+        for site in used {
+            self.sites[site].connect(&mut self.memory, near)?;
+            self.sites[site].settle();
+        }
+        Ok(())
+    }
+
+    /// Has all sites of an instruction call something; tells whether any of them did not.
+    fn connect(&mut self, number: usize, near: &Code) -> Result<bool, Error> {
+        let Self { instructions, sites, memory, .. } = self;
+        let mut is_new = false;
+        for site in &instructions[number].sites {
+            is_new |= sites[*site as usize].connect(memory, near)?;
+        }
+        instructions[number].is_used = true;
+        Ok(is_new)
+    }
+
+    /// How far sites have counted since they had these counts.
+    fn since(&self, sites: &[u32], since: &[u64]) -> u64 {
+        let by = |(site, since): (&u32, &u64)| self.sites[*site as usize].counted() - since;
+        sites.iter().zip(since).map(by).sum()
+    }
+
+    fn is_set(&self, number: usize, id: u64) -> bool {
+        let sites = &self.instructions[number].sites;
+        self.flags.get(&id).is_some_and(|flag| flag.is_set || self.since(sites, &flag.since) > 0)
+    }
+
+    fn switch(&mut self, want: Want, on: bool) {
+        match want {
+            Want::Counter(number) => self.switch_counter(number, on),
+            Want::Flag(number, id) => self.switch_flag(number, id, on),
+        }
+    }
+
+    fn switch_counter(&mut self, number: usize, on: bool) {
+        let mut counter = self.instructions[number].counter.take().unwrap_or_default();
+        let was_on = counter.users > 0;
+        counter.users = if on { counter.users + 1 } else { counter.users.saturating_sub(1) };
+        let (is_on, sites) = (counter.users > 0, &self.instructions[number].sites);
+        if was_on && !is_on {
+            counter.before += self.since(sites, &counter.since);
+            counter.since.clear();
+        }
+        if was_on != is_on {
+            for site in sites {
+                let site = &mut self.sites[*site as usize];
+                site.counters = if is_on { site.counters + 1 } else { site.counters - 1 };
+                if is_on {
+                    counter.since.push(site.counted());
+                }
+                site.settle();
+            }
+        }
+        self.instructions[number].counter = Some(counter);
+    }
+
+    fn switch_flag(&mut self, number: usize, id: u64, on: bool) {
+        let is_set = self.is_set(number, id);
+        let Self { instructions, sites, flags, .. } = self;
+        let (Instruction { sites: own, flags: standing, .. }, Some(flag)) = (&mut instructions[number], flags.get_mut(&id))
+        else {
+            return;
+        };
+        let was_on = standing.contains(&id);
+        flag.is_set = is_set;
+        flag.since.clear();
+        // What is set stays so.
+        let is_on = on && !is_set;
+        standing.retain(|other| *other != id);
+        standing.extend(is_on.then_some(id));
+        for site in own {
+            let site = &mut sites[*site as usize];
+            site.flags = site.flags + u32::from(is_on) - u32::from(was_on);
+            if is_on {
+                site.latest = site.counted();
+                flag.since.push(site.latest);
+            }
+            site.settle();
+        }
+    }
+}
+
+/// Each site of some code, and its instructions.
+fn each_site(code: &Code, mut with: impl FnMut(Site, &[Bare])) -> Result<(), Error> {
+    if code.tables.bares.is_empty() {
+        return Ok(());
+    }
+    let writable = code.writable()? as usize;
+    for instructions in code.tables.bares.chunk_by(|a, b| a.at == b.at) {
+        let at = instructions[0].at;
+        with(Site::new(code.at(at) as usize, writable + at as usize), instructions);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
+
+    #[test]
+    fn what_sites_call_is_what_the_picture_says() {
+        let code = stub(0x1122_3344_5566_7788, 0x99AA_BBCC_DDEE_FF00);
+        assert!(code.len() <= STUB);
+        let (mut formatter, mut lines) = (IntelFormatter::new(), Vec::new());
+        for instruction in &mut Decoder::with_ip(64, &code, 0, DecoderOptions::NONE) {
+            let mut text = String::new();
+            formatter.format(&instruction, &mut text);
+            lines.push(format!("{:02}: {text}", instruction.ip()));
+        }
+        let expected = [
+            "00: push rax",
+            "01: mov rax,1122334455667788h",
+            "11: lock inc qword ptr [rax]",
+            "15: cmp qword ptr [rax+8],0FFFFFFFFFFFFFFFFh",
+            "20: jne short 0000000000000018h",
+            "22: pop rax",
+            "23: ret",
+            "24: lock bts dword ptr [rax+10h],0",
+            "30: jb short 0000000000000016h",
+            "32: push rcx",
+            "33: mov rcx,[rax]",
+            "36: cmp rcx,[rax+8]",
+            "40: jbe short 0000000000000037h",
+            "42: mov rcx,99AABBCCDDEEFF00h",
+            "52: mov byte ptr [rcx],0A9h",
+            "55: pop rcx",
+            "56: mov dword ptr [rax+10h],0",
+            "63: jmp short 0000000000000016h",
+        ];
+        assert_eq!(lines, expected);
+    }
 }

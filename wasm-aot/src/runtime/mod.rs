@@ -43,7 +43,7 @@ mod value;
 mod version;
 mod wait;
 
-pub(crate) use bare::Bareness;
+pub(crate) use bare::{Bareness, Want};
 pub(crate) use code::{Code, Tables};
 pub(crate) use context::store_id_of;
 pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
