@@ -82,7 +82,7 @@ fn every_monitor_says_what_the_program_does() {
     assert_eq!((missed.len(), &missed[0]["from"][..]), (1, "+1"));
     let calls = observe(&place, "calls,graph");
     let pairs: Vec<[&str; 3]> = calls.iter().map(|row| [&row["caller"][..], &row["callee"], &row["count"]]).collect();
-    assert_eq!(pairs, [["function 4", "add", "15"], ["function 4", "exit", "1"], ["function 4", "write", "1"]]);
+    assert_eq!(pairs, [["_start", "add", "15"], ["_start", "exit", "1"], ["_start", "write", "1"]]);
     let blocks = observe(&place, "blocks,function=add");
     assert_eq!((blocks.len(), &blocks[0]["count"][..]), (1, "15"));
     let edges = observe(&place, "control-flow,function=add");

@@ -13,6 +13,7 @@ pub(crate) use read::{Body, Reading, operand_type, read, value_type};
 use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A constant expression, in postfix order.
 pub(crate) type ConstExpr = Vec<ConstOp>;
@@ -64,6 +65,9 @@ pub(crate) struct ModuleInfo {
     /// Names of functions. A file has them in the module inside.
     #[serde(skip)]
     pub(crate) names: Names,
+    /// Exported functions and their places among the exports, in the order of functions, once somebody has asked.
+    #[serde(skip)]
+    exported: OnceLock<Vec<(u32, usize)>>,
     /// Custom sections: their names, and where they are in the module's bytes.
     pub(crate) custom: Vec<(String, Range<u32>)>,
 }
@@ -178,13 +182,31 @@ impl ModuleInfo {
         self.names.function(index)
     }
 
-    /// A function's name as people read it: its own, the one it is imported by, or its number.
+    /// A function's name as people read it: its own, the one it is imported or exported by, or its number.
     pub(crate) fn label(&self, index: u32) -> String {
         if let Some(name) = self.function_name(index) {
             return crate::error::demangled(name);
         }
-        let import = self.imports.iter().find(|import| import.space == Space::Func && import.index == index);
-        import.map_or_else(|| format!("function {index}"), |import| format!("{}.{}", import.module, import.name))
+        let is_it = |import: &&Import| import.space == Space::Func && import.index == index;
+        if index < self.imported.functions
+            && let Some(import) = self.imports.iter().find(is_it)
+        {
+            return format!("{}.{}", import.module, import.name);
+        }
+        self.exported_name(index).map_or_else(|| format!("function {index}"), crate::error::demangled)
+    }
+
+    /// The first name that function `index` is exported by.
+    fn exported_name(&self, index: u32) -> Option<&str> {
+        let exported = self.exported.get_or_init(|| {
+            let functions = self.exports.iter().enumerate().filter(|(_, export)| export.space == Space::Func);
+            let mut exported: Vec<(u32, usize)> = functions.map(|(place, export)| (export.index, place)).collect();
+            exported.sort_unstable();
+            exported
+        });
+        let at = exported.partition_point(|(function, _)| *function < index);
+        let (_, place) = exported.get(at).filter(|(function, _)| *function == index)?;
+        Some(&self.exports[*place].name)
     }
 
     /// Where the body of function `index`, which the module defines, is in its bytes.
@@ -200,5 +222,23 @@ impl ModuleInfo {
     /// Where function `index` is among those that can be referred to.
     pub(crate) fn reference_of(&self, index: u32) -> Option<usize> {
         self.referenced.binary_search(&index).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::features::Features;
+
+    #[test]
+    fn a_function_is_called_by_its_name_or_by_whatever_others_call_it() {
+        let text = r#"(module
+            (import "host" "m" (memory 1))
+            (import "host" "f" (func))
+            (func $named (export "other"))
+            (func)
+            (func (export "b") (export "a")))"#;
+        let bytes = wat::parse_str(text).expect("text");
+        let info = super::read(&bytes, Features::default()).expect("a module").info;
+        assert_eq!([0, 1, 2, 3].map(|index| info.label(index)), ["host.f", "named", "function 2", "b"]);
     }
 }

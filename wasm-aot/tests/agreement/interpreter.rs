@@ -127,6 +127,8 @@ impl<'a> Interpreter<'a> {
             Payload::ExportSection(section) => {
                 let exports = section.into_iter().map(|export| export.expect("an export"));
                 self.exports = exports.filter(|export| export.kind == ExternalKind::Func).map(|it| (it.name, it.index)).collect();
+                // Those that have no name of their own are known by these.
+                self.names = self.exports.iter().map(|(name, function)| (*function, (*name).to_owned())).collect();
             }
             Payload::ElementSection(section) => {
                 for element in section.into_iter().map(|element| element.expect("elements")) {
