@@ -339,6 +339,65 @@ fn what_is_only_added_up_is_right_whenever_somebody_looks() {
     }
 }
 
+/// Comes to a condition, a branch and a table with each number from the one given down to 0: in the table, 0 and 2 are entries, all from 3 on the rest.
+const WAYS: &str = r#"(module
+    (func (export "main") (param $n i32) (result i32) (local $odd i32)
+        (loop $again
+            (block $rest (block $even (block $one
+                (br_table $even $one $even $rest (local.get $n)))
+                (nop))
+                (nop))
+            (if (i32.and (local.get $n) (i32.const 1)) (then (local.set $odd (i32.add (local.get $odd) (i32.const 1)))))
+            (br_if $again (i32.ge_s (local.tee $n (i32.sub (local.get $n) (i32.const 1))) (i32.const 0))))
+        (local.get $odd)))"#;
+
+#[test]
+fn what_is_added_by_the_way_that_a_branch_goes_follows_from_how_often_it_went_there() {
+    let monitor = r#"(module (memory 1)
+        (global $taken (export "taken") (mut i32) (i32.const 0)) (global $passed (export "passed") (mut i64) (i64.const 0))
+        (global $told (export "told") (mut i64) (i64.const 0))
+        (func (export "wasm:opcode:br_if (arg0)") (param i32)
+            (if (i32.ne (local.get 0) (i32.const 0))
+                (then (global.set $taken (i32.add (global.get $taken) (i32.const 1))))
+                (else (global.set $passed (i64.add (global.get $passed) (i64.const 100))))))
+        (func (export "wasm:opcode:if (arg0)") (param i32) (local i32)
+            (local.set 1 (select (i32.const 8) (i32.const 16) (i32.eqz (local.get 0))))
+            (i32.store (local.get 1) (i32.add (i32.load (local.get 1)) (i32.const 1))))
+        (func (export "wasm:opcode:br_table (arg0, num_targets)") (param i32 i32) (local $at i32)
+            (select (local.get 0) (local.get 1) (i32.lt_u (local.get 0) (local.get 1)))
+            (local.tee $at (i32.shl (i32.const 3)))
+            (i64.store offset=64 (i64.add (i64.load offset=64 (local.get $at)) (i64.const 1))))
+        (func $digit (param $at i32) (global.set $told
+            (i64.add (i64.mul (global.get $told) (i64.const 100)) (i64.load (local.get $at)))))
+        (func (export "wasm:exit")
+            (global.set $told (i64.const 0))
+            (call $digit (i32.const 8)) (call $digit (i32.const 16))
+            (call $digit (i32.const 64)) (call $digit (i32.const 72)) (call $digit (i32.const 80)) (call $digit (i32.const 88))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, WAYS, 9, calls);
+        assert_eq!(run.observation.module().counts().is_some(), calls == ProbeCalls::Inlined, "nobody needs to be called");
+        assert_eq!((run.global("taken"), run.global("passed")), (9, 100));
+        run.report();
+        assert_eq!(run.global("told"), 5_05_01_01_01_07, "even, odd; by the table 0, 1, 2, and the rest");
+        run.call("main", &[Val::I32(0)]).expect("it runs");
+        run.report();
+        assert_eq!(run.global("told"), 6_05_02_01_01_07);
+    }
+}
+
+#[test]
+fn a_function_of_which_an_operand_tells_more_than_the_way_is_called() {
+    let monitor = r#"(module (global $n (export "n") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:if (arg0)") (param i32) (global.set $n (i32.add (global.get $n) (local.get 0))))
+        (func (export "wasm:opcode:br_table (arg0)") (param i32)
+            (if (i32.lt_u (local.get 0) (i32.const 5)) (then (global.set $n (i32.add (global.get $n) (i32.const 100)))))))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, WAYS, 9, calls);
+        assert!(run.observation.module().counts().is_none());
+        assert_eq!(run.global("n"), 5 + 500);
+    }
+}
+
 #[test]
 fn calls_through_tables_are_seen_with_where_they_go() {
     let monitor = r#"(module

@@ -9,7 +9,7 @@ use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
 use super::standing::{self, At, Probe, Standing};
-use super::tally::{self, Addition};
+use super::tally::{self, Addition, Additions};
 use super::telling::loaded;
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
@@ -144,7 +144,9 @@ impl Observation {
                     probes.iter_mut().for_each(|probe| probe.put(&mut draft));
                 }
                 switched.push((monitors.len(), probes, place));
-            } else if let Some(found) = tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes)) {
+            } else if let Some(found) =
+                tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes, &program.bytes))
+            {
                 tallies.extend(found);
                 is_called = false;
             } else {
@@ -323,9 +325,15 @@ impl Observation {
             if due.peek().is_none() {
                 continue;
             }
+            let branches = std::cell::LazyCell::new(|| function.branches());
+            let gone = |offset: u32, way: usize| {
+                let branch = branches.binary_search_by_key(&offset, |branch| branch.offset).ok();
+                branch.and_then(|branch| branches[branch].ways.get(way)).copied().unwrap_or_default()
+            };
             for instruction in function.instructions() {
                 while let Some(tally) = due.next_if(|tally| tally.offset <= base + instruction.offset) {
-                    tally.apply(instruction.count, &monitors, core);
+                    let count = tally.way.map_or(instruction.count, |way| gone(instruction.offset, way));
+                    tally.apply(count, &monitors, core);
                 }
             }
         }
@@ -554,6 +562,8 @@ struct Tally {
     function: u32,
     /// Where the instruction is in the module, or 0 for the function's entry.
     offset: u32,
+    /// Which way the instruction has to go, of the order in which they are counted; any, if nothing is said.
+    way: Option<usize>,
     additions: Vec<Addition>,
     /// How many calls are in the cells already.
     counted: u64,
@@ -561,13 +571,18 @@ struct Tally {
 
 impl Tally {
     /// All calls of a monitor, if all of them only add to cells that are apart.
-    fn of_all(observer: usize, guest: &Guest, bindings: &[(u32, Binding)], sizes: &[usize]) -> Option<Vec<Self>> {
-        let each = |(function, binding): &(u32, Binding)| {
-            let additions = tally::additions(guest, binding)?;
+    fn of_all(observer: usize, guest: &Guest, bindings: &[(u32, Binding)], sizes: &[usize], program: &[u8]) -> Option<Vec<Self>> {
+        let mut all = Vec::with_capacity(bindings.len());
+        for (function, binding) in bindings {
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
-            Some(Self { observer, function: *function, offset, additions, counted: 0 })
-        };
-        let all = bindings.iter().map(each).collect::<Option<Vec<_>>>()?;
+            let one = |way, additions| Self { observer, function: *function, offset, way, additions, counted: 0 };
+            match tally::additions(guest, binding, program)? {
+                Additions::Always(additions) => all.push(one(None, additions)),
+                Additions::ByWay(ways) => {
+                    all.extend(ways.into_iter().enumerate().map(|(way, additions)| one(Some(way), additions)));
+                }
+            }
+        }
         let mut cells = all.iter().flat_map(|tally| tally.additions.iter().map(|addition| addition.cell)).collect();
         tally::are_apart(&mut cells, sizes).then_some(all)
     }

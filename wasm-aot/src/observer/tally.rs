@@ -3,11 +3,15 @@
 //! If that is all that a monitor does while the program runs, nobody can tell whether its cells are added to at once or before somebody looks at them. So
 //! its functions are not called at all: the program's code counts what has to be counted anyway ([`Counts`](crate::Counts)), and before the
 //! report each cell is given its sum.
+//!
+//! A function that is given the operand of a branch may add other things with each way that the branch goes, for how often each was gone is
+//! counted, too: it is followed once for each way, with what is known of the operand there.
 
 use super::binding::{Argument, Binding, Moment};
 use crate::compile::Guest;
+use crate::flow::Ways;
 use std::collections::BTreeMap;
-use wasmparser::{BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O};
+use wasmparser::{BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader};
 
 /// A number that a monitor keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,61 +41,191 @@ enum Value {
     Number(i64),
     /// What a cell held at first, and something more.
     Sum(Cell, i64),
+    /// Some number of 32 bits but zero.
+    NotZero,
+    /// Some number of 32 bits without sign that is so large at least.
+    AtLeast(u32),
 }
 
-/// What a call adds, if that is all it does.
-pub(crate) fn additions(guest: &Guest, binding: &Binding) -> Option<Vec<Addition>> {
+/// What is known of the operand where a branch goes one of its ways, for each of them, in the order of [`BranchCount`](crate::BranchCount).
+fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
+    match operator {
+        O::If { .. } | O::BrIf { .. } => Some(vec![Value::Number(0), Value::NotZero]),
+        O::BrTable { targets } if Ways::of(targets) == Ways::ByEntry => {
+            let entries = (0..targets.len()).map(|entry| Value::Number(entry.into()));
+            Some(entries.chain([Value::AtLeast(targets.len())]).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Calls that only add: with each way of the instruction, if it is a branch whose operand is handed over.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Additions {
+    Always(Vec<Addition>),
+    ByWay(Vec<Vec<Addition>>),
+}
+
+/// What a call adds, if that is all it does. `program` is the module in which the instruction is.
+pub(crate) fn additions(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<Additions> {
     if !matches!(binding.moment, Moment::Entry | Moment::Before | Moment::Landed) {
         return None;
     }
+    if !binding.arguments.contains(&Argument::Operand(0)) {
+        return followed(guest, binding, None).map(Additions::Always);
+    }
+    let instruction = BinaryReader::new(program.get(binding.offset as usize..)?, binding.offset.into());
+    let operator = OperatorsReader::new(instruction).read().ok().filter(|_| binding.moment == Moment::Before)?;
+    let each = ways(&operator)?.into_iter().map(|operand| followed(guest, binding, Some(operand)));
+    each.collect::<Option<Vec<_>>>().map(Additions::ByWay)
+}
+
+/// Follows a function that is called with an operand of which so much is known.
+fn followed(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<Vec<Addition>> {
     let info = &guest.module.info;
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
     let bytes = guest.module.bytes.get(range.start as usize..range.end as usize)?;
     let body = FunctionBody::new(BinaryReader::new(bytes, u64::from(range.start)));
-    let number = |argument: &Argument| match argument {
+    let value = |argument: &Argument| match argument {
         Argument::I32(value) => Some(Value::Number(i64::from(*value))),
         Argument::I64(value) => Some(Value::Number(*value)),
+        Argument::Operand(0) => operand,
         _ => None,
     };
-    let locals = binding.arguments.iter().map(number).collect::<Option<Vec<_>>>()?;
-    let mut follower = Follower { guest, locals, stack: Vec::new(), sums: BTreeMap::new() };
-    if body.get_locals_reader().ok()?.get_count() > 0 {
-        return None;
+    let mut locals = binding.arguments.iter().map(value).collect::<Option<Vec<_>>>()?;
+    for declared in body.get_locals_reader().ok()? {
+        let (count, ty) = declared.ok()?;
+        if !matches!(ty, wasmparser::ValType::I32 | wasmparser::ValType::I64) || count > LOCALS {
+            return None;
+        }
+        locals.extend((0..count).map(|_| Value::Number(0)));
     }
-    for operator in body.get_operators_reader().ok()?.into_iter() {
+    let mut follower = Follower { guest, locals, stack: Vec::new(), sums: BTreeMap::new(), open: 0, passed: None };
+    for operator in body.get_operators_reader().ok()? {
         follower.step(&operator.ok()?)?;
     }
     let sums = follower.sums.into_iter().map(|(cell, by)| Addition { cell, by });
     Some(sums.collect())
 }
 
+/// Functions that have more variables than that do something else than to add.
+const LOCALS: u32 = 16;
+
 struct Follower<'g> {
     guest: &'g Guest,
     locals: Vec<Value>,
     stack: Vec<Value>,
     sums: BTreeMap<Cell, i64>,
+    /// How many blocks and conditions are open.
+    open: u32,
+    /// While a side of a condition is passed by: how many are open within.
+    passed: Option<u32>,
 }
 
 impl Follower<'_> {
     /// Follows an instruction, if it can be.
     fn step(&mut self, operator: &O<'_>) -> Option<()> {
+        if let Some(within) = self.passed {
+            self.passed = match (operator, within) {
+                (O::If { .. } | O::Block { .. } | O::Loop { .. }, _) => Some(within + 1),
+                (O::Else | O::End, 0) => None,
+                (O::End, _) => Some(within - 1),
+                _ => Some(within),
+            };
+            // With its end, the condition is over.
+            self.open -= u32::from(self.passed.is_none() && matches!(operator, O::End));
+            return Some(());
+        }
         let value = match operator {
             O::LocalGet { local_index } => *self.locals.get(*local_index as usize)?,
+            O::LocalSet { local_index } => return self.assign(*local_index),
+            O::LocalTee { local_index } => {
+                let value = *self.stack.last()?;
+                self.assign(*local_index)?;
+                value
+            }
             O::I32Const { value } => Value::Number(i64::from(*value)),
             O::I64Const { value } => Value::Number(*value),
             O::I32Add | O::I64Add => self.sum(1)?,
             O::I32Sub | O::I64Sub => self.sum(-1)?,
+            O::I32Shl => self.shifted()?,
+            O::I32Eqz => Value::Number((!self.truth()?).into()),
+            O::I32Eq => Value::Number(self.equal()?.into()),
+            O::I32Ne => Value::Number((!self.equal()?).into()),
+            O::I32LtU => Value::Number(self.less()?.into()),
+            O::Select => {
+                let (condition, no, yes) = (self.truth()?, self.stack.pop()?, self.stack.pop()?);
+                if condition { yes } else { no }
+            }
             O::I32Load { memarg } => self.held(memarg, false)?,
             O::I64Load { memarg } => self.held(memarg, true)?,
             O::GlobalGet { global_index } => self.known(self.global(*global_index)?),
             O::I32Store { memarg } => return self.keep(Some(memarg), false, None),
             O::I64Store { memarg } => return self.keep(Some(memarg), true, None),
             O::GlobalSet { global_index } => return self.keep(None, false, Some(*global_index)),
+            O::Block { .. } => {
+                self.open += 1;
+                return Some(());
+            }
+            O::If { .. } => {
+                let is_true = self.truth()?;
+                self.open += 1;
+                self.passed = (!is_true).then_some(0);
+                return Some(());
+            }
+            O::Else => {
+                self.passed = Some(0);
+                return Some(());
+            }
+            O::End if self.open > 0 => {
+                self.open -= 1;
+                return Some(());
+            }
             O::End => return self.stack.is_empty().then_some(()),
             _ => return None,
         };
         self.stack.push(value);
         Some(())
+    }
+
+    fn assign(&mut self, local: u32) -> Option<()> {
+        *self.locals.get_mut(local as usize)? = self.stack.pop()?;
+        Some(())
+    }
+
+    /// Whether the number on the stack, which has 32 bits, is not zero.
+    fn truth(&mut self) -> Option<bool> {
+        match self.stack.pop()? {
+            Value::Number(number) => Some(number as i32 != 0),
+            Value::NotZero => Some(true),
+            Value::AtLeast(least) => (least > 0).then_some(true),
+            Value::Sum(..) => None,
+        }
+    }
+
+    fn equal(&mut self) -> Option<bool> {
+        match (self.stack.pop()?, self.stack.pop()?) {
+            (Value::Number(a), Value::Number(b)) => Some(a as i32 == b as i32),
+            (Value::NotZero, Value::Number(b)) | (Value::Number(b), Value::NotZero) if b as i32 == 0 => Some(false),
+            (Value::AtLeast(a), Value::Number(b)) | (Value::Number(b), Value::AtLeast(a)) if (b as u32) < a => Some(false),
+            _ => None,
+        }
+    }
+
+    fn less(&mut self) -> Option<bool> {
+        let (right, left) = (self.stack.pop()?, self.stack.pop()?);
+        match (left, right) {
+            (Value::Number(a), Value::Number(b)) => Some((a as u32) < b as u32),
+            (Value::AtLeast(a), Value::Number(b)) if b as u32 <= a => Some(false),
+            _ => None,
+        }
+    }
+
+    fn shifted(&mut self) -> Option<Value> {
+        match (self.stack.pop()?, self.stack.pop()?) {
+            (Value::Number(by), Value::Number(number)) => Some(Value::Number(i64::from((number as i32).wrapping_shl(by as u32)))),
+            _ => None,
+        }
     }
 
     fn sum(&mut self, sign: i64) -> Option<Value> {
