@@ -10,14 +10,14 @@ use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
 use super::standing::{self, At, Probe, Standing};
 use super::tally::{self, Addition, Additions};
-use super::telling::loaded;
+use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
 use crate::compile::{self, Action, Calls, Draft, Guest, Plan, Word};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
-use crate::runtime::{Guests, StoreCore, StoreId};
+use crate::runtime::{Guests, News, StoreCore, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -61,8 +61,8 @@ pub(super) struct Monitor {
     pub(super) homes: Option<Arc<Homes>>,
     /// Whether the program's code calls it.
     pub(super) is_called: bool,
-    /// How much it was told of code that was compiled later.
-    pub(super) told: usize,
+    /// What it was not told so far of code that was compiled later.
+    pub(super) news: Option<News>,
     matches: usize,
     /// What it has in the code, if that can be switched.
     standing: Option<Arc<Standing>>,
@@ -167,7 +167,7 @@ impl Observation {
                 }
             }
             let others = HashMap::new();
-            monitors.push(Monitor { observer, others, homes, is_called, told: 0, matches, standing: None, is_gone: false });
+            monitors.push(Monitor { observer, others, homes, is_called, news: None, matches, standing: None, is_gone: false });
         }
         bound_memories(&mut store.as_context_mut());
         let engine = match tallies.is_empty() {
@@ -193,8 +193,9 @@ impl Observation {
             let standing = begin(&monitors[number].observer, Standing::new(&module, probes, switches, place))?;
             monitors[number].standing = Some(standing);
         }
-        for Monitor { observer, .. } in &monitors {
+        for Monitor { observer, news, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
+            *news = telling::news(observer, &module);
         }
         let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
@@ -262,8 +263,8 @@ impl Observation {
         let probes = made((&guest, None), list, &observer, contained.as_ref());
         let standing = begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?;
         let (others, homes, standing) = (HashMap::new(), None, Some(standing));
-        let told = self.module.later_compiled().len();
-        let monitor = Monitor { observer, others, homes, is_called: true, told, matches, standing, is_gone: false };
+        let news = telling::news(&observer, &self.module);
+        let monitor = Monitor { observer, others, homes, is_called: true, news, matches, standing, is_gone: false };
         self.monitors.lock().push(monitor);
         Ok(matches)
     }

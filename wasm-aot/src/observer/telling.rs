@@ -5,7 +5,7 @@
 use super::event::EngineEvent;
 use super::{Observation, Observer, ObserverError};
 use crate::error::Error;
-use crate::runtime::{Growth, StoreId};
+use crate::runtime::{Growth, News, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use std::sync::Arc;
 
@@ -47,11 +47,11 @@ impl Observation {
 
     /// Tells monitors of functions that were compiled once more since they were told, in other versions of the code.
     pub(super) fn tell_compiled<T: 'static>(&self, store: &mut StoreContextMut<'_, T>) -> Vec<ObserverError> {
-        let (later, mut wrong) = (self.module.later_compiled(), Vec::new());
+        let mut wrong = Vec::new();
         let id = store.core().id;
-        for monitor in self.monitors.lock().iter_mut().filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id)) {
-            for (function, bytes) in later.iter().skip(std::mem::replace(&mut monitor.told, later.len())) {
-                let told = [i64::from(*function), i64::from(*bytes)];
+        for monitor in self.monitors.lock().iter().filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id)) {
+            for (function, bytes) in monitor.news.as_ref().map(News::take).unwrap_or_default() {
+                let told = [i64::from(function), i64::from(bytes)];
                 wrong.extend(monitor.observer.react(&mut *store, EngineEvent::FunctionCompiled, &told).err());
             }
         }
@@ -79,11 +79,13 @@ pub(super) fn loaded<T: 'static>(
         let told = [function, i64::from(span.end - span.start)];
         observer.react(&mut store, EngineEvent::FunctionCompiled, &told)?;
     }
-    if observer.reactions(EngineEvent::FunctionCompiled).next().is_some() {
-        module.note_later_compiled();
-    }
     growing(&mut store, observer);
     Ok(())
+}
+
+/// What a monitor is to be told of functions that are compiled later, if it wants to be.
+pub(super) fn news(observer: &Observer, module: &Module) -> Option<News> {
+    observer.reactions(EngineEvent::FunctionCompiled).next().map(|_| module.news())
 }
 
 /// Has a monitor told of memories that grow in the store, if it wants to be.

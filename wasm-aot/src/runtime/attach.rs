@@ -4,6 +4,7 @@ use super::code::Code;
 use super::context::WORDS;
 use super::counts::Counts;
 use super::module::{Module, ModuleInner};
+use super::news::News;
 use super::part::Part;
 use super::sides::Sides;
 use super::stubs::Stubs;
@@ -62,14 +63,9 @@ impl Module {
         sum
     }
 
-    /// Has it noted from now on which functions are compiled for other versions of the code.
-    pub(crate) fn note_later_compiled(&self) {
-        self.inner.later.lock().get_or_insert_default();
-    }
-
-    /// The functions that were compiled for other versions since somebody wanted to know, and how many bytes of code each has there.
-    pub(crate) fn later_compiled(&self) -> Vec<(u32, u32)> {
-        self.inner.later.lock().clone().unwrap_or_default()
+    /// Which functions are compiled for other versions of the code from now on, and how many bytes of code each has there.
+    pub(crate) fn news(&self) -> News {
+        self.inner.readers.subscribe()
     }
 
     /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.

@@ -278,13 +278,13 @@ impl ModuleInner {
 
     /// Notes which functions there are in a piece, if somebody wants to know.
     fn note_compiled(&self, code: &Code, parts: &[Wanted]) {
-        if let Some(later) = &mut *self.later.lock() {
+        self.readers.tell(|| {
             let mut sizes = BTreeMap::<u32, u32>::new();
             for (part, span) in parts.iter().zip(code.tables.functions.iter()) {
                 *sizes.entry(self.info.imported.functions + part.function as u32).or_default() += span.end - span.start;
             }
-            later.extend(sizes);
-        }
+            sizes.into_iter().collect()
+        });
     }
 
     /// How many of the functions have so many bytes of Wasm together; one at least.

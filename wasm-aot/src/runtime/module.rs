@@ -5,6 +5,7 @@ use super::code::Code;
 use super::context::Counters;
 use super::departures::Departures;
 use super::errands::StopParts;
+use super::news::Readers;
 use super::part::Part;
 use super::pieces::Pieces;
 use super::store::StoreId;
@@ -62,8 +63,8 @@ pub(crate) struct ModuleInner {
     /// Plans that were attached while instances ran.
     pub(crate) parts: RwLock<Vec<Part>>,
     pub(super) stops: StopParts,
-    /// Functions that were compiled for other versions of the code, with how many bytes each has there, if somebody wants to know.
-    pub(super) later: Mutex<Option<Vec<(u32, u32)>>>,
+    /// Who wants to know of functions that are compiled for other versions of the code.
+    pub(super) readers: Readers,
     pub(crate) entries: Box<[AtomicUsize]>,
     /// What its instances have counted, and what has left in the middle.
     pub(crate) counted: Counters,
@@ -148,7 +149,7 @@ impl Module {
                 pieces: Pieces::default(),
                 parts: RwLock::default(),
                 stops: StopParts::default(),
-                later: Mutex::default(),
+                readers: Readers::default(),
                 entries: (0..loops).map(|_| AtomicUsize::new(0)).collect(),
                 counted: Counters::default(),
                 departures: Departures::default(),
