@@ -15,54 +15,86 @@ use crate::module::{self, Body, ModuleInfo, Space};
 use crate::runtime::debug_information;
 use crate::types::ValType;
 use std::collections::HashMap;
+use std::sync::Arc;
 use wasmparser::{FuncValidator, FuncValidatorAllocations, Operator, ValidatorResources};
+
+/// Numbers of rules, in the order of exports.
+type List = Arc<[u16]>;
 
 /// The rules of a monitor, by the events that they are for.
 struct Ordered {
-    /// By mode and the place of the instruction in the table of events; each list in the order of exports.
-    opcodes: HashMap<(Mode, usize), Vec<u16>>,
-    any: HashMap<Mode, Vec<u16>>,
-    entry: Vec<u16>,
-    exit: Vec<u16>,
-    unwind: Vec<u16>,
-    start: Vec<u16>,
-    end: Vec<u16>,
+    /// By mode: the rules of each instruction of the table of events.
+    opcodes: Vec<(Mode, Vec<List>)>,
+    none: List,
+    entry: List,
+    exit: List,
+    unwind: List,
+    start: List,
+    end: List,
 }
 
 impl Ordered {
-    fn of(observer: &Observer) -> Self {
-        let mut ordered = Self {
-            opcodes: HashMap::new(),
-            any: HashMap::new(),
-            entry: vec![],
-            exit: vec![],
-            unwind: vec![],
-            start: vec![],
-            end: vec![],
+    fn of(rules: &[Rule]) -> Self {
+        let of = |is: &dyn Fn(&Rule) -> bool| -> List {
+            (0u16..).zip(rules).filter(|(_, rule)| is(rule)).map(|(number, _)| number).collect()
         };
-        for (number, rule) in (0..).zip(&observer.rules) {
-            let list = match rule.event {
-                Event::Any => ordered.any.entry(rule.mode).or_default(),
-                Event::Opcode(op) => ordered.opcodes.entry((rule.mode, op.index)).or_default(),
-                Event::FuncEntry => &mut ordered.entry,
-                Event::FuncExit => &mut ordered.exit,
-                Event::FuncUnwind => &mut ordered.unwind,
-                Event::BlockStart => &mut ordered.start,
-                Event::BlockEnd => &mut ordered.end,
+        let at = |event: Event| of(&|rule| rule.event == event);
+        let mut opcodes: Vec<(Mode, Vec<List>)> = Vec::new();
+        for rule in rules.iter().filter(|rule| matches!(rule.event, Event::Any | Event::Opcode(_))) {
+            if opcodes.iter().any(|(mode, _)| *mode == rule.mode) {
+                continue;
+            }
+            let of_mode = of(&|other| other.mode == rule.mode);
+            let is_for = |number: &u16, instruction: usize| match rules[usize::from(*number)].event {
+                Event::Any => true,
+                Event::Opcode(op) => op.index == instruction,
+                _ => false,
             };
-            list.push(number);
+            let own = |instruction| of_mode.iter().copied().filter(|number| is_for(number, instruction)).collect();
+            opcodes.push((rule.mode, (0..whamm::events::instructions().len()).map(own).collect()));
         }
-        ordered
+        Self {
+            opcodes,
+            none: Arc::default(),
+            entry: at(Event::FuncEntry),
+            exit: at(Event::FuncExit),
+            unwind: at(Event::FuncUnwind),
+            start: at(Event::BlockStart),
+            end: at(Event::BlockEnd),
+        }
     }
 
     /// Rules of an instruction, in the order of exports.
-    fn of_site(&self, site: &Site<'_>, mode: Mode) -> Vec<u16> {
-        let Some(event) = site.event else { return Vec::new() };
-        let one = self.opcodes.get(&(mode, event.index)).map_or(&[][..], Vec::as_slice);
-        let any = self.any.get(&mode).map_or(&[][..], Vec::as_slice);
-        let mut both: Vec<u16> = one.iter().chain(any).copied().collect();
-        both.sort_unstable();
-        both
+    fn of_site(&self, site: &Site<'_>, mode: Mode) -> List {
+        let of_mode = self.opcodes.iter().find(|(other, _)| *other == mode);
+        let own = of_mode.zip(site.event).map(|((_, lists), event)| &lists[event.index]);
+        Arc::clone(own.unwrap_or(&self.none))
+    }
+}
+
+/// What rules ask for that takes time to find out.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    operands: bool,
+    results: bool,
+    lines: bool,
+}
+
+impl Wanted {
+    fn by(rules: &[Rule]) -> Self {
+        let asks = |is: fn(&Asked) -> bool| {
+            let helper = |helper: &Helper| helper.params.iter().any(|(asked, _)| is(asked));
+            let param = |given: &Given| match &given.what {
+                What::Plain(asked) => is(asked),
+                What::Called(called) => helper(called),
+            };
+            rules.iter().any(|rule| rule.params.iter().any(param) || rule.predicate.as_ref().is_some_and(helper))
+        };
+        Self {
+            operands: asks(|asked| matches!(asked, Asked::Arg(_))),
+            results: asks(|asked| matches!(asked, Asked::Res(_))) || rules.iter().any(|rule| rule.mode == Mode::Alt),
+            lines: asks(|asked| matches!(asked, Asked::File | Asked::Line)),
+        }
     }
 }
 
@@ -90,7 +122,7 @@ pub(crate) fn bind_at<T: 'static>(
     [function, pc]: [u32; 2],
     id: u32,
 ) -> Result<Option<Binding>, ObserverError> {
-    let before = std::mem::replace(&mut observer.rules, vec![rule]);
+    let before = std::mem::replace(&mut observer.rules, Arc::new([rule]));
     let mut found = Vec::new();
     let done = each_function(store, observer, bytes, Some(pc), |matcher, body, allocations| {
         if body.index != function {
@@ -114,18 +146,26 @@ fn each_function<T: 'static>(
 ) -> Result<(), ObserverError> {
     let module::Reading { info, bodies } =
         module::read(bytes, store.core().engine.target().options.features).map_err(ObserverError::program)?;
-    let ordered = Ordered::of(observer);
+    let rules = Arc::clone(&observer.rules);
+    let (ordered, wanted) = (Ordered::of(&rules), Wanted::by(&rules));
     if !ordered.unwind.is_empty() && !info.tags.is_empty() {
-        let rule = &observer.rules[usize::from(ordered.unwind[0])];
+        let rule = &rules[usize::from(ordered.unwind[0])];
         return Err(ObserverError::Unwind { monitor: observer.name.clone(), export: rule.export.clone() });
     }
     let mut matcher = Matcher {
         store,
         observer,
+        rules,
         ordered,
+        wanted,
+        naturals: HashMap::new(),
         info: &info,
         bytes,
-        lines: debug_information(&info, bytes).and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
+        lines: wanted
+            .lines
+            .then(|| debug_information(&info, bytes))
+            .flatten()
+            .and_then(|dwarf| addr2line::Context::from_dwarf(dwarf).ok()),
         only,
         ids: 0,
         found: Vec::new(),
@@ -153,7 +193,11 @@ struct Place<'s, 'a> {
 struct Matcher<'m, T: 'static> {
     store: StoreContextMut<'m, T>,
     observer: &'m mut Observer,
+    rules: Arc<[Rule]>,
     ordered: Ordered,
+    wanted: Wanted,
+    /// How many operands instructions have whose number does not depend on where they stand.
+    naturals: HashMap<usize, usize>,
     info: &'m ModuleInfo,
     bytes: &'m [u8],
     lines: Option<Lines<'m>>,
@@ -206,7 +250,9 @@ impl<T: 'static> Matcher<'_, T> {
             }
             let behind = site.is_behind();
             if !behind {
-                place.operands = self.operands(&validator, site);
+                if self.wanted.operands {
+                    place.operands = self.operands(&validator, site);
+                }
                 self.blocks(&place, reachable, Moment::Before, &validator)?;
                 self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Before, &validator)?;
                 if site.is_branch() {
@@ -224,7 +270,9 @@ impl<T: 'static> Matcher<'_, T> {
             validator.op(u64::from(site.offset), &site.operator).map_err(invalid)?;
             let reached = is_reachable(&validator);
             if behind {
-                place.operands = if last { self.returned() } else { stack(&validator, 16) };
+                if self.wanted.operands {
+                    place.operands = if last { self.returned() } else { stack(&validator, 16) };
+                }
                 self.blocks(&place, reached || last, Moment::Landed, &validator)?;
                 self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Landed, &validator)?;
                 if last {
@@ -264,10 +312,12 @@ impl<T: 'static> Matcher<'_, T> {
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
-        let mut place = Place { results: stack(validator, 8), operands: place.operands.clone(), ..*place };
-        if place.last {
-            place.results = self.returned();
-        }
+        let results = match (self.wanted.results, place.last) {
+            (false, _) => vec![],
+            (true, true) => self.returned(),
+            (true, false) => stack(validator, 8),
+        };
+        let place = Place { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
         self.all(&self.ordered.of_site(site, Mode::After), &place, Moment::Behind, validator)
     }
@@ -280,8 +330,8 @@ impl<T: 'static> Matcher<'_, T> {
         }
         let given = place.site.operator.operator_arity(validator).map_or(0, |(_, results)| results as usize);
         let given = &place.results[..given.min(place.results.len())];
-        for rule in rules {
-            let function = self.observer.rules[usize::from(rule)].function;
+        for &rule in &*rules {
+            let function = self.rules[usize::from(rule)].function;
             let results = self.observer.module.inner.info.function_type(function).results();
             match results.iter().rev().map(|ty| Some(*ty)).eq(given.iter().copied()) {
                 true => self.all(&[rule], place, Moment::Instead, validator)?,
@@ -297,7 +347,7 @@ impl<T: 'static> Matcher<'_, T> {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
             offset: Some(place.site.offset as usize),
         };
-        let rule = &self.observer.rules[usize::from(rule)].export;
+        let rule = &self.rules[usize::from(rule)].export;
         self.observer.misfit.get_or_insert_with(|| format!("{rule}: at {place} {}", why()));
     }
 
@@ -339,7 +389,8 @@ impl<T: 'static> Matcher<'_, T> {
         moment: Moment,
         validator: &Validator,
     ) -> Result<Option<Binding>, ObserverError> {
-        let rule = self.observer.rules[usize::from(number)].clone();
+        let rules = Arc::clone(&self.rules);
+        let rule = &rules[usize::from(number)];
         let id = self.ids;
         let mut arguments = Vec::with_capacity(rule.params.len());
         for given in &rule.params {
@@ -451,7 +502,7 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// Types of the operands that an instruction takes, from the top.
-    fn operands(&self, validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
+    fn operands(&mut self, validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
         use Operator as O;
         let params = |ty: u32| self.info.types.get(ty as usize).map_or(0, |ty| ty.params().len());
         let block = |ty: &wasmparser::BlockType| match ty {
@@ -470,7 +521,10 @@ impl<T: 'static> Matcher<'_, T> {
             O::If { blockty } => block(blockty) + 1,
             O::Select | O::TypedSelect { .. } => 3,
             O::Throw { tag_index } => params(self.info.tags[*tag_index as usize]),
-            _ => (0..8).take_while(|n| natural(site.event, &format!("arg{n}")).is_some()).count(),
+            _ => site.event.map_or(0, |event| {
+                let count = || (0..8).take_while(|n| natural(Some(event), &format!("arg{n}")).is_some()).count();
+                *self.naturals.entry(event.index).or_insert_with(count)
+            }),
         };
         stack(validator, count)
     }

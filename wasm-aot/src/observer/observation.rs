@@ -48,8 +48,23 @@ pub struct Observation {
     tallies: Mutex<Vec<Tally>>,
 }
 
-/// Monitors and rules, by the instruction at which they are called.
-type Places = HashMap<u32, Vec<(u16, u16)>>;
+/// Instructions, and the monitors and rules that are called there, in their order.
+#[derive(Debug, Default)]
+struct Places(Vec<(u32, u16, u16)>);
+
+impl Places {
+    fn note(&mut self, more: impl Iterator<Item = (u32, u16, u16)>) {
+        self.0.extend(more);
+        self.0.sort_by_key(|place| place.0);
+    }
+
+    /// Those of an instruction.
+    fn at(&self, offset: u32) -> &[(u32, u16, u16)] {
+        let from = self.0.partition_point(|place| place.0 < offset);
+        let len = self.0[from..].partition_point(|place| place.0 == offset);
+        &self.0[from..from + len]
+    }
+}
 
 /// A monitor at work.
 #[derive(Debug)]
@@ -115,7 +130,7 @@ impl Observation {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
         };
-        let (mut places, mut tallies) = (HashMap::new(), Vec::new());
+        let (mut places, mut tallies) = (Places::default(), Vec::new());
         let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
@@ -350,9 +365,12 @@ impl Observation {
         let Error::Trap(report) = error else { return None };
         let frame = report.backtrace.frames.iter().find(|frame| frame.aside)?;
         let (places, monitors) = (self.places.lock(), self.monitors.lock());
-        let at = places.get(&frame.offset?)?;
+        let at = places.at(frame.offset?);
+        if at.is_empty() {
+            return None;
+        }
         let mut names: Vec<String> = Vec::new();
-        for (observer, rule) in at {
+        for (_, observer, rule) in at {
             let observer = &monitors[usize::from(*observer)].observer;
             let export = &observer.rules[usize::from(*rule)].export;
             let name = format!("monitor {}: {}", Printable(&observer.name), Printable(export));
@@ -518,16 +536,16 @@ impl Matched {
 
     /// Notes what stands where. Only one may stand in place of an instruction.
     fn places(&self, places: &mut Places, monitors: &[Monitor], info: &ModuleInfo) -> Result<(), ObserverError> {
-        let named = |(monitor, rule): (u16, u16)| {
+        let named = |&(_, monitor, rule): &(u32, u16, u16)| {
             let before = monitors.get(usize::from(monitor)).filter(|before| !before.is_gone).map(|before| &before.observer);
             let observer = if monitor == self.number { Some(&self.observer) } else { before };
             observer.map(|observer| (observer, &observer.rules[usize::from(rule)])).filter(|(_, rule)| rule.mode == Mode::Alt)
         };
-        for (function, binding) in &self.list {
-            let there = places.entry(binding.offset).or_default();
-            if binding.moment == Moment::Instead
-                && let Some((observer, rule)) = there.iter().find_map(|at| named(*at))
-            {
+        places.note(self.list.iter().map(|(_, binding)| (binding.offset, self.number, binding.rule)));
+        for (function, binding) in self.list.iter().filter(|(_, binding)| binding.moment == Moment::Instead) {
+            let own = (binding.offset, self.number, binding.rule);
+            let mut before = places.at(binding.offset).iter().take_while(|place| **place != own);
+            if let Some((observer, rule)) = before.find_map(named) {
                 let offset = Some(binding.offset as usize);
                 return Err(ObserverError::Conflict {
                     monitor: self.observer.name.clone(),
@@ -536,7 +554,6 @@ impl Matched {
                     place: Box::new(crate::Place { function: Some((*function, Some(info.label(*function)))), offset }),
                 });
             }
-            there.push((self.number, binding.rule));
         }
         Ok(())
     }
