@@ -17,6 +17,7 @@
 //! | `P/MONITOR/bind` | the processors' time of starting the monitor, matching it, and compiling the program with it |
 //! | `P/MONITOR/report` | that of its report, which is part of running |
 //! | `bind/10000` | matching 10,000 places of a program and asking the monitor once for each, without compiling |
+//! | `bind/megabyte` | the same of a megabyte of code, with a monitor that has an export for each instruction |
 //! | `geomean/…`, `worst/…` | over the programs |
 
 mod binding;
