@@ -429,6 +429,25 @@ fn a_file_of_machine_code_contains_monitors_that_look_at_it_whenever_it_runs() {
 }
 
 #[test]
+fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
+    let place = Place::new("modules-counting-files");
+    let program = place.file("program.wat", PROGRAM);
+    let adds = "wasm:opcode:if:before { report var even: u32; report var odd: u32; if (arg0 != 0) { even++; } else { odd++; } }";
+    let looks = "report var last: i32; wasm:opcode:i32.sub:before { last = arg1; }";
+    for (name, text, counts, said) in [("adds", adds, true, "even, u32"), ("looks", looks, false, "last, i32")] {
+        let script = place.file(&format!("{name}.mm"), text);
+        let file = place.0.join(format!("{name}.aot")).display().to_string();
+        place.good(&["compile", &program, "-o", &file, "--monitor", &script]);
+        place.good(&["verify", &file]);
+        let module = wasm_aot::Module::from_file(&wasm_aot::Engine::default(), &file).expect("it is loaded");
+        assert_eq!(module.counts().is_some(), counts, "{name}");
+        let fresh = place.good(&["run", "--invoke", "main", "--monitor", &script, &program, "7"]);
+        let told = place.good(&["run", "--invoke", "main", &file, "7"]);
+        assert!(told == fresh && told.contains(said), "{told} and {fresh}");
+    }
+}
+
+#[test]
 fn a_report_comes_again_and_again_until_the_program_ends() {
     let place = Place::new("modules-every");
     let turns = place.file("turns.wat", TURNS);

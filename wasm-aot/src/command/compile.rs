@@ -34,32 +34,36 @@ impl Compile {
         }
         let bytes = read(&self.module)?;
         let engine = self.making.engine()?;
-        let monitors = match &self.monitor[..] {
-            [] => Vec::new(),
+        let (monitors, counts) = match &self.monitor[..] {
+            [] => (Vec::new(), false),
             monitors => packed(&engine, &bytes, monitors, &self.module)?,
         };
+        let engine = if counts { self.making.engine_that_counts(true, false)? } else { engine };
         let compiled = Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
         keep(&output, &compiled).map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
     }
 }
 
-/// Monitors as they stand in a file. What their exports ask for is understood.
-fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> Result<Vec<u8>, Failure> {
+/// Monitors as they stand in a file, and whether one of them needs code that counts. What their exports ask for is understood.
+fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> Result<(Vec<u8>, bool), Failure> {
     let program = Program::new(engine, program).map_err(about(path))?;
-    let mut all = Vec::new();
+    let (mut all, mut counts) = (Vec::new(), false);
     for text in monitors {
         if !Chosen::is_file(text) {
             return Err(Failure::usage(format!(
                 "--monitor {text}: only modules and scripts are put into files; run it with --monitor"
             )));
         }
-        let packed = Chosen::parse(text)?.pack(text)?;
+        let mut packed = Chosen::parse(text)?.pack(text)?;
         let world = || WasiCtx::builder().build().map_err(Failure::new);
         let mut store = Store::new(engine, World { program: world()?, monitors: world()? });
-        packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
+        let observer = packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
+        // What goes wrong at the program's places is told when it runs.
+        packed.is_counted = observer.only_adds(&mut store, &program).unwrap_or(false);
+        counts |= packed.is_counted;
         all.push(packed);
     }
-    postcard::to_stdvec(&all).map_err(Failure::new)
+    Ok((postcard::to_stdvec(&all).map_err(Failure::new)?, counts))
 }
 
 /// How long a monitor may take to start.

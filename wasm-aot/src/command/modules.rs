@@ -46,6 +46,8 @@ pub(crate) struct Packed {
     text: String,
     module: Vec<u8>,
     libraries: Vec<(String, Vec<u8>)>,
+    /// Whether it only adds to numbers of its own: the program's code in the file counts for it.
+    pub(crate) is_counted: bool,
 }
 
 impl Packed {
@@ -57,10 +59,10 @@ impl Packed {
         }
     }
 
-    /// What was asked for. It can be switched: the program's code in the file is without it.
+    /// What was asked for. Unless the program's code in the file counts for it, it can be switched: that code is without it.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         let chosen = Chosen::parse(&self.text)?;
-        Ok(Chosen { toggled: true, ..chosen })
+        Ok(Chosen { toggled: chosen.toggled || !self.is_counted, ..chosen })
     }
 
     /// Compiles it, with its libraries.
@@ -173,7 +175,7 @@ impl Chosen {
     pub(crate) fn pack(&self, text: &str) -> Result<Packed, Failure> {
         let library = |path: &PathBuf| Ok((stem(path), read(path)?));
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Packed { text: text.to_owned(), module: self.bytes()?, libraries })
+        Ok(Packed { text: text.to_owned(), module: self.bytes()?, libraries, is_counted: true })
     }
 
     /// Compiles it, with its libraries.

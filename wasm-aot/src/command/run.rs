@@ -170,7 +170,7 @@ impl Run {
         let instantiate =
             |compiled: Result<Compiled, Failure>| compiled?.instantiate(store.as_context_mut(), engine, &program, patience);
         let observers = all.map(instantiate).collect::<Result<Vec<_>, _>>()?;
-        // Code that counts is not in files.
+        // For built-in monitors that count, the program is compiled.
         let code = code.filter(|_| !observation.counts());
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,

@@ -191,7 +191,7 @@ impl Observation {
         };
         let plan = draft.finish();
         let bound = monitors.iter().find(|monitor| monitor.is_called).map(|monitor| monitor.observer.name.clone());
-        let code = code.filter(|_| tallies.is_empty() && plan == Plan::default());
+        let code = code.filter(|code| plan == Plan::default() && (tallies.is_empty() || code.inner.options.counts));
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
         watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
@@ -618,6 +618,16 @@ impl Observer {
     fn imports(&self, module: &str, names: &[&str]) -> bool {
         let imports = &self.module.inner.info.imports;
         imports.iter().any(|import| import.module == module && names.contains(&import.name.as_str()))
+    }
+
+    /// Whether all that it does at a program is to add to numbers of its own: the program's code does not call it then, but has to count. It has been
+    /// asked everything that is asked when it is compared with the program, and is good for nothing else afterwards.
+    pub fn only_adds<T: 'static>(self, mut store: impl AsContextMut<Data = T>, program: &Program) -> Result<bool, ObserverError> {
+        let is_switched = self.is_switched();
+        let Matched { observer, guest, list, .. } = Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
+        let sizes = observer.instance.sizes(store.as_context_mut().core());
+        let all = || Tally::of_all(0, &guest, &list, &sizes, &program.bytes);
+        Ok(tallied(ProbeCalls::Inlined, is_switched, all).is_some_and(|all| !all.is_empty()))
     }
 
     fn is_switched(&self) -> bool {
