@@ -160,7 +160,7 @@ impl Translator<'_> {
     /// A place at the header of the loop that has just begun.
     pub(super) fn switch_point(&mut self) {
         let Some(index) = self.place_here().filter(|_| self.crosses) else { return };
-        let steering = self.steering(index);
+        let (steering, puts) = (self.steering(index), self.puts(index));
         let (cold, on) = (self.builder.create_block(), self.builder.create_block());
         self.builder.set_cold_block(cold);
         self.cold.push(cold);
@@ -170,8 +170,7 @@ impl Translator<'_> {
         self.builder.ins().brif(condition, cold, &[], on, &[]);
         self.builder.set_srcloc(SourceLoc::new(self.offset as u32));
         self.builder.seal_block(cold);
-        self.builder.switch_to_block(cold);
-        self.go_over(index);
+        self.going.push(Going { block: cold, index, puts });
         self.builder.seal_block(on);
         self.builder.switch_to_block(on);
     }
@@ -197,9 +196,18 @@ impl Translator<'_> {
         self.vmctx
     }
 
-    /// Has what is live at a loop's header put into the buffer, and the entry of the loop that is named now called in place of this function. That is
-    /// written at the end, in a block of its own.
+    /// Has this function left for the entry of the loop that is named now.
     fn go_over(&mut self, index: usize) {
+        let puts = self.puts(index);
+        let block = self.builder.create_block();
+        self.builder.set_cold_block(block);
+        self.builder.ins().jump(block, &[]);
+        self.builder.seal_block(block);
+        self.going.push(Going { block, index, puts });
+    }
+
+    /// What is live at a loop's header, and where it goes in the buffer.
+    fn puts(&mut self, index: usize) -> Vec<Put> {
         let live = self.loops.get(index).live.clone();
         let values: Vec<Value> = live.iter().map(|local| self.local(*local)).collect();
         let mut place = self.carried().operands;
@@ -209,11 +217,7 @@ impl Translator<'_> {
             let to = place.next(self.builder.func.dfg.value_type(value));
             puts.push((Reverse(0), to, value));
         }
-        let block = self.builder.create_block();
-        self.builder.set_cold_block(block);
-        self.builder.ins().jump(block, &[]);
-        self.builder.seal_block(block);
-        self.going.push(Going { block, index, puts });
+        puts
     }
 
     /// Where locals are in the buffer: those come first that most loops carry over.
