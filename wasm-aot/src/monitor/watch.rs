@@ -76,7 +76,7 @@ impl Watch {
     pub(crate) fn compiled(&self, module: &Module) -> Result<(), Error> {
         for observer in self.hooked() {
             match observer.rests() && module.can_attach() {
-                true => module.observe_when_called(hooked::attach(observer, module)?)?,
+                true => module.observe_also(hooked::attach(observer, module)?)?,
                 false => Arc::clone(observer).compiled(module, Origin::Own),
             }
         }

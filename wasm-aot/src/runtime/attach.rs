@@ -27,7 +27,7 @@ impl Module {
         }
         let mut versions = self.inner.versions.lock();
         let observed = Observed { counts: true, ..versions.observed.clone() };
-        self.inner.observe(&mut versions, observed, When::NextTurn)
+        self.inner.observe(&mut versions, observed)
     }
 
     /// Whether what is executed is counted at the moment.
@@ -73,24 +73,15 @@ impl Module {
         let counts = counts && !self.inner.options.counts;
         let mut versions = self.inner.versions.lock();
         let parts = parts.iter().chain(&versions.also).copied().collect();
-        self.inner.observe(&mut versions, Observed { counts, parts }, When::NextTurn)
+        self.inner.observe(&mut versions, Observed { counts, parts })
     }
 
     /// Has a plan observed from now on, whatever else is.
     pub(crate) fn observe_also(&self, part: usize) -> Result<(), Error> {
-        self.observe_part(part, When::NextTurn)
-    }
-
-    /// The same of functions when they are called, and no sooner.
-    pub(crate) fn observe_when_called(&self, part: usize) -> Result<(), Error> {
-        self.observe_part(part, When::NextCall)
-    }
-
-    fn observe_part(&self, part: usize, when: When) -> Result<(), Error> {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.push(part);
-        self.inner.observe(&mut versions, observed, when)?;
+        self.inner.observe(&mut versions, observed)?;
         versions.also.push(part);
         Ok(())
     }
@@ -100,7 +91,7 @@ impl Module {
         let mut versions = self.inner.versions.lock();
         let mut observed = versions.observed.clone();
         observed.parts.retain(|other| *other != part);
-        self.inner.observe(&mut versions, observed, When::NextTurn)?;
+        self.inner.observe(&mut versions, observed)?;
         versions.also.retain(|other| *other != part);
         Ok(())
     }
@@ -148,7 +139,7 @@ impl Module {
         let mut versions = self.inner.versions.lock();
         let observed = Observed { counts: false, ..versions.observed.clone() };
         // What cannot be compiled any more goes on as it is.
-        let _ = self.inner.observe(&mut versions, observed, When::NextTurn);
+        let _ = self.inner.observe(&mut versions, observed);
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -238,7 +229,7 @@ impl ModuleInner {
     }
 
     /// Has something else observed.
-    fn observe(&self, versions: &mut Versions, observed: Observed, when: When) -> Result<(), Error> {
+    fn observe(&self, versions: &mut Versions, observed: Observed) -> Result<(), Error> {
         if versions.observed == observed {
             return Ok(());
         }
@@ -249,7 +240,7 @@ impl ModuleInner {
             return Ok(());
         }
         let all: Vec<usize> = (0..versions.current.len()).collect();
-        let done = self.follow(versions, &all, when);
+        let done = self.follow(versions, &all, When::NextTurn);
         if done.is_ok() && versions.left_out.is_empty() {
             versions.all_lead_to(whole);
         }

@@ -116,6 +116,11 @@ impl Counters {
         known.targets.add_words(context.base.get(), layout, words);
     }
 
+    /// Whether no instance lives, so that nobody is in the code.
+    pub(super) fn are_idle(&self) -> bool {
+        self.0.lock().live.is_empty()
+    }
+
     /// Visits the vmctx of each instance that lives.
     pub(super) fn each(&self, visit: impl FnMut(usize)) {
         self.0.lock().live.iter().copied().for_each(visit);

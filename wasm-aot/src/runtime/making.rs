@@ -84,6 +84,18 @@ impl ModuleInner {
 
     /// Has functions lead to where they should. What is not there yet is made; single functions' versions so that threads come there in time.
     pub(super) fn follow(&self, versions: &mut Versions, functions: &[usize], when: When) -> Result<(), Error> {
+        if when == When::NextCall || !self.counted.are_idle() {
+            return self.follow_until(versions, functions, when);
+        }
+        // Nobody is in a loop, so that entries can wait until somebody has to come in; unless an instance has begun meanwhile.
+        self.follow_until(versions, functions, When::NextCall)?;
+        match self.counted.are_idle() {
+            true => Ok(()),
+            false => self.follow_until(versions, functions, When::NextTurn),
+        }
+    }
+
+    fn follow_until(&self, versions: &mut Versions, functions: &[usize], when: When) -> Result<(), Error> {
         let whole = versions.whole();
         self.share(versions, whole, functions);
         let (trimmed, mut lacking) = trims(versions, functions, when);

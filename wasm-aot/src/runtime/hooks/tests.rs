@@ -445,7 +445,7 @@ fn a_function_of_which_everything_is_left_out_is_plain_again_and_nothing_is_comp
 
 #[test]
 fn what_is_observed_of_functions_that_are_called_gets_entries_when_somebody_has_to_come_in() {
-    let begin = |module: &Module| module.observe_when_called(0).expect("memory");
+    let begin = |module: &Module| module.observe_also(0).expect("memory");
     let counted = in_turns_from(Origin::Part(0), begin, |module, hooks, turn| {
         let leave = |out| assert!(module.leave_out(Origin::Part(0), &hooks[..1], out, When::NextTurn).expect("memory"));
         match turn {
