@@ -182,7 +182,7 @@ pub(crate) const PROGRAMS: [Program; 8] = [
 /// Why the corpus could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CorpusError {
-    #[error("{0} is missing: install it, or run scripts/test once, which does")]
+    #[error("{0} is missing: install it")]
     Missing(String),
     #[error("{what}: {error}")]
     Io { what: String, error: std::io::Error },
