@@ -10,9 +10,11 @@ mod source;
 use child::Outcome;
 use floor::Face;
 use source::Sources;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// A way to build a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -224,7 +226,9 @@ impl Corpus {
         if let Some(missing) = ["gcc", "g++", "objdump"].into_iter().find(|tool| !is_there(tool)) {
             return Err(CorpusError::Missing(missing.into()));
         }
-        Ok(Self { folder: folder()?, sources: Sources::default(), clang: is_there("clang") && is_there("clang++") })
+        let folder = folder()?;
+        be_alone(&folder)?;
+        Ok(Self { folder, sources: Sources::default(), clang: is_there("clang") && is_there("clang++") })
     }
 
     /// The folder for files of one's own.
@@ -337,6 +341,23 @@ pub(crate) fn folder() -> Result<PathBuf, CorpusError> {
     let folder = target.map_or_else(|| std::env::temp_dir().join("fastinst-paper"), |target| target.join("paper"));
     std::fs::create_dir_all(&folder).map_err(CorpusError::io(folder.display().to_string()))?;
     Ok(folder)
+}
+
+/// Waits until no other process has a folder: each would take what the other makes there for its own, and measure what the other does. It is ours until we end.
+fn be_alone(folder: &Path) -> Result<(), CorpusError> {
+    static OURS: Mutex<Option<File>> = Mutex::new(None);
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    if ours.is_none() {
+        let path = folder.join("lock");
+        let failed = || CorpusError::io(path.display().to_string());
+        let file = File::create(&path).map_err(failed())?;
+        if file.try_lock().is_err() {
+            eprintln!("paper: another experiment has {}: waiting for its end", folder.display());
+            file.lock().map_err(failed())?;
+        }
+        *ours = Some(file);
+    }
+    Ok(())
 }
 
 /// The preload library, built with this program.
