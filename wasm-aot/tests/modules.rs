@@ -448,6 +448,22 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
 }
 
 #[test]
+fn a_file_without_sites_is_compiled_anew_for_monitors_that_come_and_go() {
+    let place = Place::new("modules-without-sites");
+    let text = "(module (func $f (export \"main\") (result i32) (i32.const 7)))";
+    let (program, file) = (place.file("program.wat", text), place.0.join("program.aot").display().to_string());
+    place.good(&["compile", "--sites", "none", &program, "-o", &file]);
+    // It finds nothing, so that the file's code would do for it.
+    let turns = place.file("turns.wat", TURNS);
+    let timed = ["--monitor", "latency,function=*,policy=exact", "--monitor", &turns, "--csv", "--report", "report.csv"];
+    let mut command = place.command();
+    let done = command.args(["run", "--invoke", "main"]).args(timed).arg(&file).output().expect("it starts");
+    assert!(done.status.success(), "{}", errors(&done));
+    let report = std::fs::read_to_string(place.0.join("report.csv")).expect("a report");
+    assert!(report.lines().any(|line| line.starts_with("latency,f,1,1,")), "{report}");
+}
+
+#[test]
 fn a_report_comes_again_and_again_until_the_program_ends() {
     let place = Place::new("modules-every");
     let turns = place.file("turns.wat", TURNS);

@@ -92,6 +92,11 @@ impl Watch {
         Ok(module.clone())
     }
 
+    /// Whether a module that was compiled before will do, as far as what rests has to be attached to it.
+    pub(crate) fn can_rest_on(&self, module: &Module) -> bool {
+        module.can_attach() || !self.hooked().any(|observer| observer.rests())
+    }
+
     /// Those that have hooks.
     fn hooked(&self) -> impl Iterator<Item = &Arc<dyn Hooked>> {
         self.0.iter().filter_map(|(_, observer)| observer.as_ref())

@@ -192,6 +192,7 @@ impl Observation {
         let plan = draft.finish();
         let bound = monitors.iter().find(|monitor| monitor.is_called).map(|monitor| monitor.observer.name.clone());
         let code = code.filter(|code| plan == Plan::default() && (tallies.is_empty() || code.inner.options.counts));
+        let code = code.filter(|code| watch.is_none_or(|watch| watch.can_rest_on(code)));
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
         watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
