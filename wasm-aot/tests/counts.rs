@@ -112,6 +112,30 @@ fn calls_that_never_return_are_counted_up_to_the_call() {
 }
 
 #[test]
+fn a_function_that_finds_no_stack_has_executed_nothing() {
+    // The last machine code of the function belongs to the loop, or to what traps in it.
+    let loops = r#"(module (func (export "f") (param i32) (result i32) (local i32)
+        (local.set 1 (i32.const 2))
+        (loop $again (result i32)
+            (drop (call 0 (i32.add (local.get 0) (i32.const 1))))
+            (br_if $again (local.tee 1 (i32.sub (local.get 1) (i32.const 1))))
+            (i32.div_s (i32.const 1) (local.get 0)))))"#;
+    for optimize in [wasm_aot::Optimize::Speed, wasm_aot::Optimize::None] {
+        let (mut store, module, instance) = instantiate(&engine(true, optimize), &wat::parse_str(loops).expect("it is text"));
+        let function = instance.expect("an instance").get_func(&mut store, "f").expect("exported");
+        let error = function.call(&mut store, &[wasm_aot::Val::I32(1)]).expect_err("it does not end");
+        assert!(error.to_string().contains("call stack exhausted"), "{error}");
+        let counts = module.counts().expect("the engine counts");
+        let function = counts.functions().next().expect("there is one");
+        let of = |instructions: &[wasm_aot::InstructionCount<'_>]| instructions.iter().map(|i| i.count).collect::<Vec<_>>();
+        let instructions = function.instructions();
+        let (before, behind) = instructions.split_at(7);
+        assert!(before[6].text().starts_with("call") && before[6].count > 100, "{}", before[6].text());
+        assert_eq!((of(before), of(behind)), (vec![function.calls(); 7], vec![0; behind.len()]), "{optimize:?}");
+    }
+}
+
+#[test]
 fn counts_of_arbitrary_programs_are_what_they_count_themselves() {
     check_arbitrary(1 << 13, check);
 }

@@ -210,10 +210,12 @@ impl Activation {
         // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
         // where return addresses are no longer machine code's.
         unsafe { super::backtrace::walk(store, frame, visit) };
+        // A function that finds no stack for itself has executed nothing so far.
+        let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset))).then_some(pc);
         // SAFETY: (1) as above.
-        unsafe { (*self.store).depart_all((trap != Trap::Unreachable).then_some(pc), frame) };
+        unsafe { store.depart_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
         // SAFETY: (1) as above.
-        self.taken_away = unsafe { (*self.store).taken_away(pc, frame) };
+        self.taken_away = unsafe { store.taken_away(begun, frame) };
         self.fault = Some(Fault { trap, frames });
     }
 }
@@ -239,7 +241,7 @@ pub(crate) unsafe fn fail(failure: Failure) -> ! {
             let (frame, pc) = store.exit();
             if pc != 0 {
                 store.depart_all(Some(pc - 1), frame);
-                (*activation).taken_away = store.taken_away(pc - 1, frame);
+                (*activation).taken_away = store.taken_away(Some(pc - 1), frame);
             }
         }
         (*activation).failure = Some(failure);

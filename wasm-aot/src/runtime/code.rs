@@ -232,6 +232,12 @@ impl Code {
         self.tables.traps.at(offset).map(|number| number as u8)
     }
 
+    /// Whether the instruction at `offset` is where a function ends that has found no stack for itself. It belongs to no Wasm instruction, whatever stands before
+    /// it. Usable in a signal handler.
+    pub(crate) fn has_not_begun(&self, offset: u32) -> bool {
+        self.trap_at(offset) == Some(Trap::StackOverflow)
+    }
+
     /// Where an exception goes that comes out of the call that returns to `offset`.
     pub(crate) fn handler_at(&self, offset: u32) -> Option<Handler> {
         let at = self.tables.handlers.binary_search_by_key(&offset, |handler| handler.offset).ok()?;

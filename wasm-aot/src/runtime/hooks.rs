@@ -49,12 +49,12 @@ impl StoreCore {
     /// nobody has to be told. Usable in a signal handler that has interrupted machine code.
     ///
     /// # Safety
-    /// `frame` is the frame pointer of machine code of this store, which is at `pc`.
-    pub(super) unsafe fn taken_away(&self, pc: usize, frame: usize) -> Vec<usize> {
+    /// `frame` is the frame pointer of machine code of this store, which is at `pc`; of a function that has not begun, nothing of which is at any.
+    pub(super) unsafe fn taken_away(&self, pc: Option<usize>, frame: usize) -> Vec<usize> {
         if !super::part::any_tells() {
             return Vec::new();
         }
-        let mut frames = vec![pc];
+        let mut frames = Vec::from_iter(pc);
         // SAFETY: (1) the caller, see # Safety.
         unsafe { super::backtrace::walk(self, frame, |pc| (frames.push(pc - 1), true).1) };
         frames

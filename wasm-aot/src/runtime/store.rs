@@ -217,7 +217,10 @@ impl StoreCore {
     pub(crate) fn frame_info<'a>(&'a self, pc: usize, sources: &mut Sources<'a>) -> Option<FrameInfo> {
         let (module, code, offset) = self.module_at(pc)?;
         let function = module.info.imported.functions + code.function_at(offset)? as u32;
-        let wasm = code.wasm_offset(offset);
+        let wasm = match code.has_not_begun(offset) {
+            true => Some(module.info.body(function).start),
+            false => code.wasm_offset(offset),
+        };
         let name = module.info.function_name(function).map(str::to_owned);
         let aside = code.is_aside(offset);
         let source = wasm.and_then(|wasm| sources.line(module, wasm));
