@@ -27,14 +27,15 @@ const PROGRAM: &str = r#"(module
             (br_if $again (i32.lt_u (local.tee $i (i32.add (local.get $i) (i32.const 1))) (local.get $n))))
         (local.get $s)))"#;
 
-/// Counts calls, turns and conditions.
+/// Counts calls, turns and conditions, which are 0 or 1, in a way that nothing else tells.
 const MONITOR: &str = r#"(module
     (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
     (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
     (global $ifs (export "ifs") (mut i32) (i32.const 0)) (global $once (export "once") (mut i32) (i32.const 0))
     (func (export "wasm:opcode:call") (global.set $calls (i32.add (global.get $calls) (i32.const 1))))
     (func (export "wasm:opcode:loop") (global.set $turns (i32.add (global.get $turns) (i32.const 1))))
-    (func (export "wasm:opcode:if (arg0)") (param i32) (global.set $ifs (i32.add (global.get $ifs) (i32.const 1))))
+    (func (export "wasm:opcode:if (arg0)") (param i32)
+        (global.set $ifs (i32.add (global.get $ifs) (i32.or (local.get 0) (i32.const 1)))))
     (func (export "wasm:opcode:i32.rotl (probe_id)") (param i32)
         (global.set $once (i32.add (global.get $once) (i32.const 1)))
         (call $remove (local.get 0))))"#;

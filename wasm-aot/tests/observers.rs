@@ -21,6 +21,16 @@ fn observed(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> Run {
     run
 }
 
+/// What a monitor keeps in its memory `seen` after a program's `main` was called with a number, and then with 0, however that ends.
+fn seen(monitor: &str, program: &str, arg: i32, calls: ProbeCalls) -> [Vec<u8>; 2] {
+    let bytes = wat::parse_str(monitor).expect("it is text");
+    let mut run = run(&[("monitor", &bytes)], &[], program.as_bytes(), calls).unwrap_or_else(|error| panic!("{error}"));
+    [arg, 0].map(|arg| {
+        let _ = run.call("main", &[Val::I32(arg)]);
+        run.memory("seen")
+    })
+}
+
 const FACTORIAL: &str = r#"(module
     (func $factorial (export "main") (param $n i32) (result i32)
         (if (result i32) (i32.eqz (local.get $n))
@@ -336,6 +346,82 @@ fn what_is_only_added_up_is_right_whenever_somebody_looks() {
         run.report();
         // The first instruction of the function, at 1, was executed by each activation.
         assert_eq!(run.global("n"), 100 + 6 * 3 + 6000);
+    }
+}
+
+/// Programs that leave blocks in their middle, and come to them in every way.
+const LEAVING: [&str; 4] = [
+    // A division by zero behind other things, two calls down.
+    r#"(module
+        (func $deep (param i32) (result i32)
+            (if (result i32) (i32.gt_s (local.get 0) (i32.const 5))
+                (then (i32.add (i32.const 1) (i32.div_s (i32.const 7) (i32.sub (local.get 0) (local.get 0)))))
+                (else (i32.const 3))))
+        (func $not_called (nop))
+        (func (export "main") (param i32) (result i32)
+            (loop $again
+                (drop (call $deep (local.get 0)))
+                (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (local.get 0)))"#,
+    // Blocks that nothing falls into, or out of.
+    r#"(module (func (export "main") (param i32) (result i32)
+        (block $out
+            (block $never (br $out) (nop))
+            (nop))
+        (loop $round
+            (if (i32.eqz (local.get 0)) (then (return (i32.const 1))) (else (nop)))
+            (local.set 0 (i32.sub (local.get 0) (i32.const 1)))
+            (br $round))
+        (unreachable)))"#,
+    // Without end.
+    r#"(module (func $down (param i32) (call $down (i32.add (local.get 0) (i32.const 1))) (nop))
+        (func (export "main") (param i32) (result i32) (call $down (i32.const 0)) (i32.const 1)))"#,
+    // What is thrown is caught above, or not at all.
+    r#"(module (tag $e)
+        (func $throws (param i32) (nop) (if (local.get 0) (then (throw $e))) (nop))
+        (func (export "main") (param i32) (result i32)
+            (block $caught (try_table (catch $e $caught) (nop) (call $throws (i32.const 0)) (call $throws (local.get 0)) (nop)))
+            (call $throws (local.get 0))
+            (i32.const 4)))"#,
+];
+
+#[test]
+fn what_takes_itself_away_follows_from_where_the_program_has_been() {
+    // For each place a cell that is set, and one that is counted up to one.
+    let monitor = r#"(module
+        (import "whamm:dyninstr" "remove_probe" (func $remove (param i32))) (memory (export "seen") 2)
+        (func (export "$at") (param $fid i32) (param $pc i32) (result i32)
+            (i32.shl (i32.add (i32.mul (local.get $fid) (i32.const 128)) (local.get $pc)) (i32.const 3)))
+        (func $note (param $at i32) (param $id i32)
+            (i32.store (local.get $at) (i32.const 7))
+            (call $remove (local.get $id))
+            (i32.store offset=4 (local.get $at) (i32.add (i32.const 1) (i32.load offset=4 (local.get $at)))))
+        (export "wasm:opcode:* ($at(fid, pc), probe_id)" (func $note)))"#;
+    for program in LEAVING.into_iter().chain([FACTORIAL, WAYS]) {
+        let [noted, called] = BOTH.map(|calls| seen(monitor, program, 9, calls));
+        assert!(noted[0].contains(&7), "{program}");
+        let differences = |run: usize| {
+            let both = noted[run].chunks(8).zip(called[run].chunks(8)).enumerate().filter(|(_, (a, b))| a != b);
+            both.map(|(at, (a, b))| format!("function {} +{}: {a:?}, {b:?}", at / 128, at % 128)).collect::<Vec<_>>()
+        };
+        assert_eq!([differences(0), differences(1)], [[""; 0]; 2], "{program}");
+    }
+}
+
+#[test]
+fn what_is_set_to_different_things_depends_on_the_order() {
+    let last = r#"(module (global $last (export "last") (mut i32) (i32.const -1))
+        (func (export "wasm:opcode:* (pc)") (param i32) (global.set $last (local.get 0))))"#;
+    let ever = r#"(module (global $ever (export "ever") (mut i32) (i32.const 0)) (global $calls (export "calls") (mut i64) (i64.const 0))
+        (func (export "wasm:opcode:call") (global.set $ever (i32.const 1)))
+        (func (export "wasm:func:entry") (global.set $calls (i64.add (global.get $calls) (i64.const 1)))))"#;
+    for calls in BOTH {
+        let mut run = observed(last, FACTORIAL, 3, calls);
+        assert!(run.observation.module().counts().is_none());
+        assert!(run.global("last") > 0);
+        let mut run = observed(ever, FACTORIAL, 3, calls);
+        assert_eq!(run.observation.module().counts().is_some(), calls == ProbeCalls::Inlined);
+        assert_eq!((run.global("ever"), run.global("calls")), (1, 4));
     }
 }
 

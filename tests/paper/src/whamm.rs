@@ -1,8 +1,9 @@
 //! What monitors cost that are modules (`whamm`): attached by our engine, beside the same script in a rewritten program, the built-in monitor of the
 //! same name, and the program alone.
 //!
-//! Each round runs every program once as it is and once with each, one after the other, each in a process of its own. A ratio is that of two runs
-//! of the same round, by the processors' time of running and reporting; matching and compiling are rows of their own.
+//! Each round runs every program with each monitor in each way, one after the other, each in a process of its own, and before each monitor once as it
+//! is. A ratio is that of a run and the one alone before it, by the processors' time of running and reporting; matching and compiling are rows of
+//! their own.
 //!
 //! | row | what is compared |
 //! |---|---|
@@ -159,9 +160,11 @@ pub(crate) fn measure(quick: bool, only: &[String]) -> Result<Report, Box<dyn Er
     let rounds = if quick { 5 } else { 31 };
     for round in 0..rounds {
         for (plain, series) in &mut all {
-            let (alone, said) = peer::run(tools, Peer::WasmAot, plain)?;
-            for one in series.iter_mut().filter(|one| round % 5 == 0 || !one.target.is_rare()) {
-                one.run(tools, alone.cpu, &said)?;
+            for of_monitor in series.chunk_by_mut(|one, next| one.monitor.name == next.monitor.name) {
+                let (alone, said) = peer::run(tools, Peer::WasmAot, plain)?;
+                for one in of_monitor.iter_mut().filter(|one| round % 5 == 0 || !one.target.is_rare()) {
+                    one.run(tools, alone.cpu, &said)?;
+                }
             }
             eprintln!("whamm: {} in round {} of {rounds}", plain.name, round + 1);
         }

@@ -18,6 +18,7 @@ mod live;
 mod loop_traces;
 mod memory;
 mod meter;
+mod noted;
 mod options;
 mod outline;
 mod paths;
@@ -28,6 +29,7 @@ mod tree;
 mod watch;
 
 pub use live::{Live, LiveError};
+pub(crate) use noted::Noted;
 pub use options::{Choice, Choices, MonitorError};
 pub use report::{Cell, Report};
 pub use watch::Watch;

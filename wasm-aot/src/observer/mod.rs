@@ -8,6 +8,7 @@
 
 mod binding;
 mod contained;
+mod derived;
 mod event;
 mod guest;
 mod host;

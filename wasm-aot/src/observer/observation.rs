@@ -2,6 +2,8 @@
 
 use super::binding::{Binding, Bindings, Moment};
 use super::contained::Contained;
+use super::derived::{Derivation, Derived};
+use super::event::EngineEvent;
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::name::Mode;
@@ -9,7 +11,6 @@ use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
 use super::standing::{self, At, Probe, Standing};
-use super::tally::{self, Addition, Additions};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
@@ -17,7 +18,7 @@ use crate::compile::{self, Action, Calls, Draft, Guest, Plan, Word};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
-use crate::runtime::{Guests, News, StoreCore, StoreId};
+use crate::runtime::{Guests, News, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -44,8 +45,8 @@ pub struct Observation {
     pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
     places: Mutex<Places>,
-    /// What is added up before monitors say what they have seen.
-    tallies: Mutex<Vec<Tally>>,
+    /// What follows from what the code tells anyway, before monitors say what they have seen.
+    derived: Mutex<Derived>,
 }
 
 /// Instructions, and the monitors and rules that are called there, in their order.
@@ -130,7 +131,7 @@ impl Observation {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
         };
-        let (mut places, mut tallies) = (Places::default(), Vec::new());
+        let (mut places, mut derived) = (Places::default(), Derived::default());
         let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
         let has_sites = store.engine().has_sites();
         for (number, observer) in (0u16..).zip(observers) {
@@ -140,6 +141,7 @@ impl Observation {
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
+            let own = observer.derivations(calls, || Derivation::of_all(number.into(), &guest, &list, &sizes, &program.bytes));
             let mut is_called = is_switched || matches > 0;
             let mut homes = None;
             if is_called && observer.has_threads {
@@ -149,7 +151,10 @@ impl Observation {
                 homes = Some(found);
             }
             let home = homes.as_ref().map(|homes| homes.word);
-            if is_switched {
+            if let Some(own) = own {
+                derived.extend(own);
+                is_called = false;
+            } else if is_switched {
                 let place = match (observer.is_toggled() && has_sites || code.is_some()) && homes.is_none() {
                     true => At::Apart,
                     false => At::Once,
@@ -159,11 +164,6 @@ impl Observation {
                     probes.iter_mut().for_each(|probe| probe.put(&mut draft));
                 }
                 switched.push((monitors.len(), probes, place));
-            } else if let Some(found) =
-                tallied(calls, is_switched, || Tally::of_all(number.into(), &guest, &list, &sizes, &program.bytes))
-            {
-                tallies.extend(found);
-                is_called = false;
             } else {
                 for (function, binding) in list {
                     let (offset, moment) = standing::standing(&binding);
@@ -185,21 +185,22 @@ impl Observation {
             monitors.push(Monitor { observer, others, homes, is_called, news: None, matches, standing: None, is_gone: false });
         }
         bound_memories(&mut store.as_context_mut());
-        let engine = match tallies.is_empty() {
-            true => store.engine().clone(),
-            false => store.engine().counting().map_err(ObserverError::program)?,
+        derived.plan(program, store.engine(), &mut draft).map_err(ObserverError::program)?;
+        let engine = match derived.needs_counts() {
+            false => store.engine().clone(),
+            true => store.engine().counting().map_err(ObserverError::program)?,
         };
         let plan = draft.finish();
         let bound = monitors.iter().find(|monitor| monitor.is_called).map(|monitor| monitor.observer.name.clone());
-        let code = code.filter(|code| plan == Plan::default() && (tallies.is_empty() || code.inner.options.counts));
+        let code = code.filter(|code| plan == Plan::default() && (!derived.needs_counts() || code.inner.options.counts));
         let code = code.filter(|code| watch.is_none_or(|watch| watch.can_rest_on(code)));
         let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
         let module = made.map_err(ObserverError::program)?;
         watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
+        derived.compiled(&module);
         if let Some(name) = bound {
             module.bind(store.as_context_mut().core().id, &name).map_err(ObserverError::program)?;
         }
-        tallies.sort_by_key(|tally| (tally.function, tally.offset));
         for (monitor, inserted) in monitors.iter().zip(insertions) {
             let Monitor { observer, .. }: &Monitor = monitor;
             observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
@@ -213,15 +214,15 @@ impl Observation {
             loaded(store.as_context_mut(), observer, &module)?;
             *news = telling::news(observer, &module);
         }
-        let (monitors, tallies) = (Mutex::new(monitors), Mutex::new(tallies));
+        let (monitors, derived) = (Mutex::new(monitors), Mutex::new(derived));
         let threads = Mutex::new(vec![store.as_context_mut().core().id]);
-        Ok(Self { module, calls, monitors, threads, places: Mutex::new(places), tallies })
+        Ok(Self { module, calls, monitors, threads, places: Mutex::new(places), derived })
     }
 
     /// A program that nobody looks at so far.
     pub fn of(module: &Module) -> Self {
-        let (monitors, threads, places, tallies) = Default::default();
-        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, threads, places, tallies }
+        let (monitors, threads, places, derived) = Default::default();
+        Self { module: module.clone(), calls: ProbeCalls::default(), monitors, threads, places, derived }
     }
 
     /// The program as it is to be instantiated.
@@ -324,36 +325,15 @@ impl Observation {
 
     /// Gives monitors' cells what belongs to them by now: what they only add to is not always added at once. [`report`](Self::report) does it.
     pub fn settle(&self, mut store: impl AsContextMut) {
-        let mut tallies = self.tallies.lock();
-        let Some(counts) = self.module.counts().filter(|_| !tallies.is_empty()) else { return };
+        let mut derived = self.derived.lock();
         let monitors = self.monitors.lock();
         let mut context = store.as_context_mut();
         let core = context.core();
-        let of = |tally: &Tally| monitors[tally.observer].observer.is_in(core.id);
-        for function in counts.functions() {
-            let from = tallies.partition_point(|tally| tally.function < function.index());
-            let len = tallies[from..].partition_point(|tally| tally.function == function.index());
-            let base =
-                self.module.inner.info.bodies[(function.index() - self.module.inner.info.imported.functions) as usize].start;
-            let mut due = tallies[from..from + len].iter_mut().filter(|tally| of(tally)).peekable();
-            while let Some(entry) = due.next_if(|tally| tally.offset == 0) {
-                entry.apply(function.calls(), &monitors, core);
-            }
-            if due.peek().is_none() {
-                continue;
-            }
-            let branches = std::cell::LazyCell::new(|| function.branches());
-            let gone = |offset: u32, way: usize| {
-                let branch = branches.binary_search_by_key(&offset, |branch| branch.offset).ok();
-                branch.and_then(|branch| branches[branch].ways.get(way)).copied().unwrap_or_default()
-            };
-            for instruction in function.instructions() {
-                while let Some(tally) = due.next_if(|tally| tally.offset <= base + instruction.offset) {
-                    let count = tally.way.map_or(instruction.count, |way| gone(instruction.offset, way));
-                    tally.apply(count, &monitors, core);
-                }
-            }
-        }
+        let cells = |number: usize| {
+            let observer = &monitors[number].observer;
+            observer.is_in(core.id).then(|| observer.instance())
+        };
+        derived.settle(&self.module, core, cells);
     }
 
     /// Whether probes that are compiled in keep something in activations: it would be lost if the program were stopped somewhere.
@@ -569,52 +549,6 @@ pub(super) fn bound_memories<T>(store: &mut StoreContextMut<'_, T>) {
     own.into_iter().for_each(|memory| core.memories[memory].ceiling = core.memories[memory].ceiling.min(most));
 }
 
-/// Calls that need not be made, if they are to be written out and cannot be switched.
-fn tallied(calls: ProbeCalls, is_switched: bool, find: impl FnOnce() -> Option<Vec<Tally>>) -> Option<Vec<Tally>> {
-    if calls == ProbeCalls::Inlined && !is_switched { find() } else { None }
-}
-
-/// A call that is not made, since all it does follows from how often it would be.
-#[derive(Debug)]
-struct Tally {
-    observer: usize,
-    function: u32,
-    /// Where the instruction is in the module, or 0 for the function's entry.
-    offset: u32,
-    /// Which way the instruction has to go, of the order in which they are counted; any, if nothing is said.
-    way: Option<usize>,
-    additions: Vec<Addition>,
-    /// How many calls are in the cells already.
-    counted: u64,
-}
-
-impl Tally {
-    /// All calls of a monitor, if all of them only add to cells that are apart.
-    fn of_all(observer: usize, guest: &Guest, bindings: &[(u32, Binding)], sizes: &[usize], program: &[u8]) -> Option<Vec<Self>> {
-        let mut all = Vec::with_capacity(bindings.len());
-        for (function, binding) in bindings {
-            let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
-            let one = |way, additions| Self { observer, function: *function, offset, way, additions, counted: 0 };
-            match tally::additions(guest, binding, program)? {
-                Additions::Always(additions) => all.push(one(None, additions)),
-                Additions::ByWay(ways) => {
-                    all.extend(ways.into_iter().enumerate().map(|(way, additions)| one(Some(way), additions)));
-                }
-            }
-        }
-        let mut cells = all.iter().flat_map(|tally| tally.additions.iter().map(|addition| addition.cell)).collect();
-        tally::are_apart(&mut cells, sizes).then_some(all)
-    }
-
-    fn apply(&mut self, count: u64, monitors: &[Monitor], core: &StoreCore) {
-        let more = count.wrapping_sub(std::mem::replace(&mut self.counted, count));
-        let instance = monitors[self.observer].observer.instance();
-        for Addition { cell, by } in &self.additions {
-            instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more));
-        }
-    }
-}
-
 impl Observer {
     fn imports(&self, module: &str, names: &[&str]) -> bool {
         let imports = &self.module.inner.info.imports;
@@ -624,15 +558,27 @@ impl Observer {
     /// Whether all that it does at a program is to add to numbers of its own: the program's code does not call it then, but has to count. It has been
     /// asked everything that is asked when it is compared with the program, and is good for nothing else afterwards.
     pub fn only_adds<T: 'static>(self, mut store: impl AsContextMut<Data = T>, program: &Program) -> Result<bool, ObserverError> {
-        let is_switched = self.is_switched();
         let Matched { observer, guest, list, .. } = Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
         let sizes = observer.instance.sizes(store.as_context_mut().core());
-        let all = || Tally::of_all(0, &guest, &list, &sizes, &program.bytes);
-        Ok(tallied(ProbeCalls::Inlined, is_switched, all).is_some_and(|all| !all.is_empty()))
+        let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
+        let all = observer.derivations(ProbeCalls::Inlined, all).unwrap_or_default();
+        Ok(!all.is_empty() && all.iter().all(Derivation::needs_counts))
     }
 
+    /// Its calls as what follows without them, if it does, they are to be written out, and nobody else switches them or looks at its cells meanwhile.
+    fn derivations(&self, calls: ProbeCalls, find: impl FnOnce() -> Option<Vec<Derivation>>) -> Option<Vec<Derivation>> {
+        let is_looked_at = self.reactions(EngineEvent::MemoryGrown).next().is_some();
+        let is_fixed = calls == ProbeCalls::Inlined && !self.is_switched_from_outside() && !self.inserts() && !is_looked_at;
+        if is_fixed { find() } else { None }
+    }
+
+    /// Whether its probes can be switched, by whomever.
     fn is_switched(&self) -> bool {
-        self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on || self.changes_by_itself()
+        self.is_switched_from_outside() || self.changes_by_itself()
+    }
+
+    fn is_switched_from_outside(&self) -> bool {
+        self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on
     }
 
     /// Whether its probes may be switched without anybody asking for it.

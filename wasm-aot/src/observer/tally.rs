@@ -1,20 +1,20 @@
-//! Functions that only add constants to cells of their monitor's: what they add up to follows from how often they would have been called.
+//! Functions that only add constants to cells of their monitor's, or set them: what that comes to follows from how often they would have been called.
 //!
-//! If that is all that a monitor does while the program runs, nobody can tell whether its cells are added to at once or before somebody looks at them. So
-//! its functions are not called at all: the program's code counts what has to be counted anyway ([`Counts`](crate::Counts)), and before the
-//! report each cell is given its sum.
+//! If that is all that a monitor does while the program runs, nobody can tell whether its cells are changed at once or before somebody looks at them. So
+//! its functions are not called at all, see `derived.rs`.
 //!
-//! A function that is given the operand of a branch may add other things with each way that the branch goes, for how often each was gone is
+//! A function that is given the operand of a branch may do other things with each way that the branch goes, for how often each was gone is
 //! counted, too: it is followed once for each way, with what is known of the operand there.
 
 use super::binding::{Argument, Binding, Moment};
 use crate::compile::Guest;
 use crate::flow::Ways;
+use crate::module::Space;
 use std::collections::BTreeMap;
 use wasmparser::{BinaryReader, FunctionBody, MemArg, MemArgTarget, Operator as O, OperatorsReader};
 
 /// A number that a monitor keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Cell {
     Global {
         index: u32,
@@ -28,11 +28,18 @@ pub(crate) enum Cell {
     },
 }
 
-/// What is added to a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Addition {
-    pub(crate) cell: Cell,
-    pub(crate) by: i64,
+/// What a call does to cells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Effects {
+    pub(crate) additions: Vec<(Cell, i64)>,
+    /// What cells are set to, whatever they held.
+    pub(crate) settings: Vec<(Cell, i64)>,
+}
+
+impl Effects {
+    pub(super) fn cells(&self) -> impl Iterator<Item = Cell> {
+        self.additions.iter().chain(&self.settings).map(|(cell, _)| *cell)
+    }
 }
 
 /// A value while a function is followed.
@@ -59,29 +66,34 @@ fn ways(operator: &O<'_>) -> Option<Vec<Value>> {
     }
 }
 
-/// Calls that only add: with each way of the instruction, if it is a branch whose operand is handed over.
+/// What calls do that only add constants and set cells.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Additions {
-    Always(Vec<Addition>),
-    ByWay(Vec<Vec<Addition>>),
+pub(crate) enum Followed {
+    /// The same each time.
+    Always(Effects),
+    /// The first takes the probe away.
+    Once(Effects),
+    /// Something with each way of the instruction, which is a branch whose operand is handed over.
+    ByWay(Vec<Effects>),
 }
 
-/// What a call adds, if that is all it does. `program` is the module in which the instruction is.
-pub(crate) fn additions(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<Additions> {
+/// What calls do, if that is all they do. `program` is the module in which the instruction is.
+pub(crate) fn followed(guest: &Guest, binding: &Binding, program: &[u8]) -> Option<Followed> {
     if !matches!(binding.moment, Moment::Entry | Moment::Before | Moment::Landed) {
         return None;
     }
     if !binding.arguments.contains(&Argument::Operand(0)) {
-        return followed(guest, binding, None).map(Additions::Always);
+        let (effects, goes) = follow(guest, binding, None)?;
+        return Some(if goes { Followed::Once(effects) } else { Followed::Always(effects) });
     }
     let instruction = BinaryReader::new(program.get(binding.offset as usize..)?, binding.offset.into());
     let operator = OperatorsReader::new(instruction).read().ok().filter(|_| binding.moment == Moment::Before)?;
-    let each = ways(&operator)?.into_iter().map(|operand| followed(guest, binding, Some(operand)));
-    each.collect::<Option<Vec<_>>>().map(Additions::ByWay)
+    let way = |operand| follow(guest, binding, Some(operand)).filter(|(_, goes)| !goes).map(|(effects, _)| effects);
+    ways(&operator)?.into_iter().map(way).collect::<Option<_>>().map(Followed::ByWay)
 }
 
-/// Follows a function that is called with an operand of which so much is known.
-fn followed(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<Vec<Addition>> {
+/// Follows a function that is called with an operand of which so much is known; tells also whether it takes its probe away.
+fn follow(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<(Effects, bool)> {
     let info = &guest.module.info;
     let range = info.bodies.get(binding.function.checked_sub(info.imported.functions)? as usize)?;
     let bytes = guest.module.bytes.get(range.start as usize..range.end as usize)?;
@@ -100,12 +112,13 @@ fn followed(guest: &Guest, binding: &Binding, operand: Option<Value>) -> Option<
         }
         locals.extend((0..count).map(|_| Value::Number(0)));
     }
-    let mut follower = Follower { guest, locals, stack: Vec::new(), sums: BTreeMap::new(), open: 0, passed: None };
+    let (stack, sums, settings) = Default::default();
+    let mut follower = Follower { guest, probe: binding.id, locals, stack, sums, settings, goes: false, open: 0, passed: None };
     for operator in body.get_operators_reader().ok()? {
         follower.step(&operator.ok()?)?;
     }
-    let sums = follower.sums.into_iter().map(|(cell, by)| Addition { cell, by });
-    Some(sums.collect())
+    let Follower { sums, settings, goes, .. } = follower;
+    Some((Effects { additions: sums.into_iter().collect(), settings: settings.into_iter().collect() }, goes))
 }
 
 /// Functions that have more variables than that do something else than to add.
@@ -113,9 +126,15 @@ const LOCALS: u32 = 16;
 
 struct Follower<'g> {
     guest: &'g Guest,
+    /// The identity of the probe.
+    probe: u32,
     locals: Vec<Value>,
     stack: Vec<Value>,
+    /// By how much cells are more than at first, and what others were set to.
     sums: BTreeMap<Cell, i64>,
+    settings: BTreeMap<Cell, i64>,
+    /// Whether the probe was taken away.
+    goes: bool,
     /// How many blocks and conditions are open.
     open: u32,
     /// While a side of a condition is passed by: how many are open within.
@@ -163,6 +182,7 @@ impl Follower<'_> {
             O::I32Store { memarg } => return self.keep(Some(memarg), false, None),
             O::I64Store { memarg } => return self.keep(Some(memarg), true, None),
             O::GlobalSet { global_index } => return self.keep(None, false, Some(*global_index)),
+            O::Call { function_index } => return self.call(*function_index),
             O::Block { .. } => {
                 self.open += 1;
                 return Some(());
@@ -244,7 +264,19 @@ impl Follower<'_> {
     }
 
     fn known(&self, cell: Cell) -> Value {
-        Value::Sum(cell, self.sums.get(&cell).copied().unwrap_or_default())
+        match self.settings.get(&cell) {
+            Some(value) => Value::Number(*value),
+            None => Value::Sum(cell, self.sums.get(&cell).copied().unwrap_or_default()),
+        }
+    }
+
+    /// Of the host's functions, that which takes a probe away, if it is the one that calls.
+    fn call(&mut self, function: u32) -> Option<()> {
+        let imports = &self.guest.module.info.imports;
+        let import = imports.iter().find(|import| import.space == Space::Func && import.index == function)?;
+        let is_own = matches!(self.stack.pop()?, Value::Number(probe) if probe as u32 == self.probe);
+        self.goes = true;
+        ((import.module.as_str(), import.name.as_str()) == ("whamm:dyninstr", "remove_probe") && is_own).then_some(())
     }
 
     /// The cell whose address is on the stack.
@@ -267,7 +299,7 @@ impl Follower<'_> {
         }
     }
 
-    /// A cell is given another value, which has to be its own and something more.
+    /// A cell is given another value: its own and something more, or a constant.
     fn keep(&mut self, memarg: Option<&MemArg>, wide: bool, global: Option<u32>) -> Option<()> {
         let value = self.stack.pop()?;
         let cell = match (memarg, global) {
@@ -280,19 +312,25 @@ impl Follower<'_> {
                 self.sums.insert(cell, by);
                 Some(())
             }
+            Value::Number(value) => {
+                self.sums.remove(&cell);
+                self.settings.insert(cell, value);
+                Some(())
+            }
             _ => None,
         }
     }
 }
 
 /// Whether cells are equal or lie beside each other, all of them in memories of these sizes.
-pub(crate) fn are_apart(cells: &mut Vec<Cell>, sizes: &[usize]) -> bool {
+pub(crate) fn are_apart(cells: impl Iterator<Item = Cell>, sizes: &[usize]) -> bool {
+    let mut cells: Vec<Cell> = cells.collect();
     cells.sort_unstable();
     cells.dedup();
     let mut ends = vec![0; sizes.len()];
     let mut places: Vec<(u32, u64, u64)> = Vec::new();
-    for cell in cells.iter() {
-        if let Cell::Memory { memory, address, wide } = *cell {
+    for cell in cells {
+        if let Cell::Memory { memory, address, wide } = cell {
             places.push((memory, address, if wide { 8 } else { 4 }));
         }
     }

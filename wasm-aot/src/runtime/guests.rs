@@ -94,6 +94,16 @@ impl Instance {
 
     /// Adds to one of its cells, which exists.
     pub(crate) fn add(&self, core: &StoreCore, cell: Cell, by: u64) {
+        self.change(core, cell, |value| value.wrapping_add(by));
+    }
+
+    /// Sets one of its cells, which exists.
+    pub(crate) fn set(&self, core: &StoreCore, cell: Cell, value: u64) {
+        self.change(core, cell, |_| value);
+    }
+
+    /// Has a cell hold what follows from what it holds; of one that has 32 bits, the lower ones.
+    fn change(&self, core: &StoreCore, cell: Cell, change: impl FnOnce(u64) -> u64) {
         let Some(data) = self.data(core) else { return };
         let (place, wide) = match cell {
             Cell::Global { index, wide } => (core.globals[data.globals[index as usize]].value as usize, wide),
@@ -108,11 +118,11 @@ impl Instance {
             match wide {
                 true => {
                     let place = place as *mut u64;
-                    place.write_unaligned(place.read_unaligned().wrapping_add(by));
+                    place.write_unaligned(change(place.read_unaligned()));
                 }
                 false => {
                     let place = place as *mut u32;
-                    place.write_unaligned(place.read_unaligned().wrapping_add(by as u32));
+                    place.write_unaligned(change(place.read_unaligned().into()) as u32);
                 }
             }
         }

@@ -73,6 +73,15 @@ impl Run {
         }
     }
 
+    /// What a memory holds that the first monitor exports.
+    pub(crate) fn memory(&mut self, name: &str) -> Vec<u8> {
+        self.observation.settle(&mut self.store);
+        let memory = self.monitors[0].get_memory(&mut self.store, name).expect("exported");
+        let mut bytes = vec![0; memory.size(&mut self.store).expect("of this store") as usize * 65536];
+        memory.read(&mut self.store, 0, &mut bytes).expect("all of it");
+        bytes
+    }
+
     pub(crate) fn report(&mut self) -> String {
         let errors = self.observation.report(&mut self.store);
         assert!(errors.is_empty(), "{errors:?}");
