@@ -2,6 +2,8 @@
 
 #[path = "../../whamm/tests/engine/mod.rs"]
 mod engine;
+#[path = "observers/existing.rs"]
+mod existing;
 #[path = "observers/library.rs"]
 mod library;
 #[path = "observers/stage.rs"]

@@ -99,7 +99,7 @@ impl Interruption {
 
     pub(crate) fn enter(&self) {
         if self.thread.load(SeqCst) == 0 {
-            self.thread.store(threads::current().0, SeqCst);
+            self.thread.store(super::signals::this_thread().0, SeqCst);
         }
     }
 

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::OnceLock;
 use wordpatch::os::signals;
+use wordpatch::os::threads::{self, Tid};
 
 /// What machine code can run into.
 const TRAPS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
@@ -80,12 +81,35 @@ fn install() -> Result<(), Error> {
     }
     let before: [libc::sigaction; 5] = before.try_into().expect("as many as there are signals");
     BEFORE.set(before).expect("under the lock");
+    // SAFETY: (1) what is called in the child touches a number of the calling thread's, and nothing else.
+    match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
+        0 => {}
+        code => return Err(Error::system(std::io::Error::from_raw_os_error(code))),
+    }
     for signal in each {
         let flags = if signal == INTERRUPT { libc::SA_RESTART } else { libc::SA_NODEFER };
         // SAFETY: (1) `handle` reads and writes what belongs to this thread, and calls what was there before.
         unsafe { signals::install(signal, handle, flags).map_err(Error::system)? };
     }
     Ok(())
+}
+
+thread_local! {
+    /// The kernel's number of this thread, or 0 before somebody has asked for it.
+    static NUMBER: Cell<i32> = const { Cell::new(0) };
+}
+
+/// This thread, which is [ready](prepare_thread): without asking the kernel each time.
+pub(crate) fn this_thread() -> Tid {
+    if NUMBER.get() == 0 {
+        NUMBER.set(threads::current().0);
+    }
+    Tid(NUMBER.get())
+}
+
+/// The thread that has forked goes on in the child, with another number.
+extern "C" fn in_child() {
+    NUMBER.set(0);
 }
 
 /// How many activations somebody hears of who wants to know where a thread is.
@@ -152,5 +176,28 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
             let handler: extern "C" fn(libc::c_int) = unsafe { std::mem::transmute(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_knows_its_own_number() {
+        prepare_thread().expect("it can be made ready");
+        let is_right = || this_thread() == threads::current();
+        assert!(is_right() && is_right());
+        // SAFETY: (1) the child only asks for its number, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let status = i32::from(!is_right());
+            // SAFETY: (1) the child has nothing of its own.
+            unsafe { libc::_exit(status) };
+        }
+        let mut status = -1;
+        // SAFETY: (1) a number to write to.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0);
     }
 }

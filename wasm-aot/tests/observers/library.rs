@@ -11,18 +11,18 @@ fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../whamm").join(name)
 }
 
-fn program(name: &str) -> Vec<u8> {
+pub(crate) fn program(name: &str) -> Vec<u8> {
     wat::parse_file(folder("tests/apps").join(name)).expect("it is text")
 }
 
-const PROGRAMS: [&str; 4] = ["fac.wat", "sieve.wat", "control.wat", "tables.wat"];
+pub(crate) const PROGRAMS: [&str; 4] = ["fac.wat", "sieve.wat", "control.wat", "tables.wat"];
 
 fn libraries() -> Vec<LibraryFile> {
     vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: program("cache_lines.wat") }]
 }
 
 /// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
-fn rows(report: &str) -> Vec<String> {
+pub(crate) fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
         let (left, right) = line.rsplit_once(", script").expect("a row names its script");
@@ -34,7 +34,7 @@ fn rows(report: &str) -> Vec<String> {
     list
 }
 
-fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
+pub(crate) fn rewritten(script: &Source, app: &[u8]) -> Vec<String> {
     let output =
         whamm::instrument(std::slice::from_ref(script), &libraries(), app, &Options::default()).unwrap_or_else(|e| panic!("{e}"));
     rows(&engine::run(&output.module, &[("cache", &program("cache_lines.wat"))]).kept)
@@ -50,7 +50,7 @@ fn attached(script: &Source, app: &[u8], calls: ProbeCalls) -> Vec<String> {
     rows(&run.report())
 }
 
-fn monitors() -> Vec<Source> {
+pub(crate) fn monitors() -> Vec<Source> {
     let files = std::fs::read_dir(folder("monitors")).expect("it exists").map(|e| e.expect("it can be read").path());
     let mut list: Vec<PathBuf> = files.filter(|p| p.extension().is_some_and(|e| e == "mm")).collect();
     list.sort();

@@ -148,7 +148,8 @@ impl Checker<'_> {
                 if self.unread.contains(&name.text.as_str()) {
                     return;
                 }
-                let help = format!("give it with `-u {}=path/to/module.wasm`", name.text);
+                let library = &name.text;
+                let help = format!("give `-u {library}=MODULE` to whamm, or `SCRIPT+{library}.wasm` to wasm-aot");
                 self.said.push_help(
                     Kind::GeneralError,
                     Some(name.span),
