@@ -21,7 +21,6 @@ use crate::x86;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wordpatch::os::pages::{PAGE, round_up};
-use wordpatch::os::{OsError, maps};
 use wordpatch::{Barrier, CodeAddr, CodeMemory};
 
 /// The size of one island, if nobody has said what is needed.
@@ -31,9 +30,6 @@ const LARGEST: usize = 4 << 20;
 
 /// Stubs begin at multiples of this: small ones do not cross what a core fetches at once.
 const ALIGN: usize = 16;
-
-/// How often a place is looked for again when others map memory at the same time.
-const ATTEMPTS: usize = 8;
 
 /// The islands of one module.
 #[derive(Debug)]
@@ -323,23 +319,11 @@ impl Islands {
     }
 
     fn raise_of(&self, len: usize) -> Result<Island, IslandError> {
-        let os = |error| IslandError::Os { module: self.module.clone(), error };
-        for _ in 0..ATTEMPTS {
-            let mappings = maps::mappings().map_err(os)?;
-            let mut taken_meanwhile = false;
-            for place in self.reach.free_places(len, &mappings) {
-                match CodeMemory::at(place, len) {
-                    Ok(memory) => return Ok(Island { memory, used: 0 }),
-                    // Somebody was faster, or the kernel keeps the place for itself (the guard of a stack, mmap_min_addr).
-                    Err(OsError { errno: libc::EEXIST | libc::EPERM | libc::EINVAL, .. }) => taken_meanwhile = true,
-                    Err(error) => return Err(os(error)),
-                }
-            }
-            if !taken_meanwhile {
-                break;
-            }
+        match self.reach.map(len) {
+            Ok(Some(memory)) => Ok(Island { memory, used: 0 }),
+            Ok(None) => Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len }),
+            Err(error) => Err(IslandError::Os { module: self.module.clone(), error }),
         }
-        Err(IslandError::Crowded { module: self.module.clone(), reach: self.reach.range(), len })
     }
 }
 

@@ -45,6 +45,7 @@ mod destination;
 mod error;
 mod gate;
 mod island;
+mod near;
 mod paper;
 mod reach;
 pub mod retarget;

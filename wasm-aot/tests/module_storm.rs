@@ -40,6 +40,14 @@ const MONITOR: &str = r#"(module
         (global.set $once (i32.add (global.get $once) (i32.const 1)))
         (call $remove (local.get 0))))"#;
 
+/// Counts the same, which follows from how often instructions are executed.
+const COUNTING: &str = r#"(module
+    (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
+    (global $ifs (export "ifs") (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:call") (global.set $calls (i32.add (global.get $calls) (i32.const 1))))
+    (func (export "wasm:opcode:loop") (global.set $turns (i32.add (global.get $turns) (i32.const 1))))
+    (func (export "wasm:opcode:if (arg0)") (param i32) (global.set $ifs (i32.add (global.get $ifs) (i32.const 1)))))"#;
+
 /// Numbers that look as if there were no rule.
 struct Dice(u64);
 
@@ -61,41 +69,60 @@ fn throw(observation: &Observation, dice: &mut Dice) {
     }
 }
 
-#[test]
-fn whatever_is_switched_in_the_middle_results_and_later_counts_are_the_same() {
+/// The program runs while somebody switches; then everything is on, and what it executes is counted to the last one: so many of each.
+fn storm(monitor: &str, calls: ProbeCalls, expected: &[(&str, i64)]) {
     let quiet = {
         let bytes = wat::parse_str(r#"(module (func (export "wasm:opcode:unreachable")))"#).expect("it is text");
         let mut run = stage::run(&[("m", &bytes)], &[], PROGRAM.as_bytes(), ProbeCalls::Inlined).expect("it matches");
         run.call("main", &[Val::I32(200)]).expect("it runs")
     };
-    for calls in [ProbeCalls::Inlined, ProbeCalls::Direct] {
-        let bytes = wat::parse_str(MONITOR).expect("it is text");
-        let mut run = stage::run(&[("m", &bytes)], &[], PROGRAM.as_bytes(), calls).expect("it matches");
-        let (observation, is_over) = (Arc::clone(&run.observation), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let switching = scope.spawn(|| {
-                let mut dice = Dice(calls as u64 + 7);
-                let mut throws = 0;
-                while !is_over.load(Relaxed) {
-                    throw(&observation, &mut dice);
-                    throws += 1;
-                }
-                throws
-            });
-            let end = Instant::now() + Duration::from_secs(2);
-            while Instant::now() < end {
-                assert_eq!(run.call("main", &[Val::I32(200)]).expect("it runs")[0].i32(), quiet[0].i32());
+    let bytes = wat::parse_str(monitor).expect("it is text");
+    let toggle = |observer: &mut wasm_aot::observer::Observer| observer.set_toggled(true);
+    let mut run = stage::run_with(&[("m", &bytes)], &[], PROGRAM.as_bytes(), calls, toggle).expect("it matches");
+    let (observation, is_over) = (Arc::clone(&run.observation), AtomicBool::new(false));
+    let mut runs = 0;
+    std::thread::scope(|scope| {
+        let switching = scope.spawn(|| {
+            let mut dice = Dice(calls as u64 + 7);
+            let mut throws = 0;
+            while !is_over.load(Relaxed) {
+                throw(&observation, &mut dice);
+                throws += 1;
             }
-            is_over.store(true, Relaxed);
-            assert!(switching.join().expect("no panic") > 10);
+            throws
         });
-        // Everything is on again: what is executed from now on is counted, to the last one.
-        run.observation.rest(true).expect("nobody rests");
-        run.observation.switch(&Selection::whole("m"), true).expect("switched");
-        let before = ["calls", "turns", "ifs", "once"].map(|name| run.global(name));
-        run.call("main", &[Val::I32(10)]).expect("it runs");
-        let after = ["calls", "turns", "ifs", "once"].map(|name| run.global(name));
-        let more: Vec<i64> = after.iter().zip(before).map(|(after, before)| after - before).collect();
-        assert_eq!(more, [10 + 500, 10 + 500, 500, 1], "{calls:?}");
+        let end = Instant::now() + Duration::from_secs(2);
+        while Instant::now() < end {
+            runs += 1;
+            assert_eq!(run.call("main", &[Val::I32(200)]).expect("it runs")[0].i32(), quiet[0].i32());
+            expected.iter().for_each(|(name, _)| assert!(run.global(name) >= 0));
+        }
+        is_over.store(true, Relaxed);
+        assert!(switching.join().expect("no panic") > 10);
+    });
+    // Each run executes twenty times what the one below does; nothing was counted that was not executed.
+    for (name, expected) in expected.iter().filter(|(name, _)| *name != "once") {
+        let (found, most) = (run.global(name), runs * 20 * expected);
+        assert!((1..=most).contains(&found), "{name}, {calls:?}: {found} of {most}");
     }
+    // Everything is on again: what is executed from now on is counted, to the last one.
+    run.observation.rest(true).expect("nobody rests");
+    run.observation.switch(&Selection::whole("m"), true).expect("switched");
+    let before: Vec<i64> = expected.iter().map(|(name, _)| run.global(name)).collect();
+    run.call("main", &[Val::I32(10)]).expect("it runs");
+    for ((name, expected), before) in expected.iter().zip(before) {
+        assert_eq!(run.global(name) - before, *expected, "{name}, {calls:?}");
+    }
+}
+
+#[test]
+fn whatever_is_switched_in_the_middle_results_and_later_counts_are_the_same() {
+    let expected = [("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500), ("once", 1)];
+    storm(MONITOR, ProbeCalls::Inlined, &expected);
+    storm(MONITOR, ProbeCalls::Direct, &expected);
+}
+
+#[test]
+fn what_follows_from_counters_is_switched_like_what_is_called() {
+    storm(COUNTING, ProbeCalls::Inlined, &[("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500)]);
 }

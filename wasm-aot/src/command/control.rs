@@ -311,12 +311,15 @@ impl Control {
         match burst.on {
             Until::Time(time) => std::thread::sleep(time),
             Until::Events(events) => {
-                let mut goes_on = true;
-                while goes_on && self.events().saturating_sub(before) < events {
-                    std::thread::sleep(LOOK);
-                    goes_on = self.state.lock().bursts == number;
+                while self.state.lock().bursts == number {
+                    let begun = Instant::now();
+                    if self.events().saturating_sub(before) >= events {
+                        return true;
+                    }
+                    // Looking takes longer for large programs.
+                    std::thread::sleep(LOOK.max(4 * begun.elapsed()));
                 }
-                return goes_on;
+                return false;
             }
         }
         true

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::monitor::Noted;
 use crate::runtime::{Origin, StoreCore};
-use crate::{FunctionCounts, Instance, Module};
+use crate::{Counts, FunctionCounts, Instance, Module};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ enum Sign {
     Note,
 }
 
-/// A call that is not made.
+/// Calls at one place that are not made.
 #[derive(Debug)]
 pub(super) struct Derivation {
     observer: usize,
@@ -39,8 +39,12 @@ pub(super) struct Derivation {
     offset: u32,
     sign: Sign,
     effects: Effects,
-    /// How many calls are in the cells already.
-    told: u64,
+    /// The identity of the probe, and whether it would be called.
+    pub(super) id: u32,
+    pub(super) is_on: bool,
+    /// How often control has come there, as far as that was read, and how many calls the cells do not know of.
+    seen: u64,
+    due: u64,
 }
 
 impl Derivation {
@@ -55,7 +59,8 @@ impl Derivation {
         let mut all = Vec::with_capacity(bindings.len());
         for (function, binding) in bindings {
             let offset = if binding.moment == Moment::Entry { 0 } else { binding.offset };
-            let one = |sign, effects| Self { observer, function: *function, offset, sign, effects, told: 0 };
+            let (function, id, is_on, seen, due) = (*function, binding.id, true, 0, 0);
+            let one = |sign, effects| Self { observer, function, offset, sign, effects, id, is_on, seen, due };
             match tally::followed(guest, binding, program)? {
                 Followed::Always(effects) => all.push(one(Sign::Count(None), effects)),
                 Followed::Once(effects) => all.push(one(Sign::Note, effects)),
@@ -72,8 +77,17 @@ impl Derivation {
         self.sign != Sign::Note
     }
 
-    fn tell(&mut self, count: u64, instance: Instance, core: &StoreCore) {
-        let more = count.wrapping_sub(std::mem::replace(&mut self.told, count));
+    /// Control has come there so often altogether; gives how many calls are new.
+    fn read(&mut self, count: u64) -> u64 {
+        let more = count.wrapping_sub(std::mem::replace(&mut self.seen, count));
+        let calls = if self.is_on { more } else { 0 };
+        self.due = self.due.wrapping_add(calls);
+        calls
+    }
+
+    /// Gives cells what belongs to them.
+    fn tell(&mut self, instance: Instance, core: &StoreCore) {
+        let more = std::mem::take(&mut self.due);
         if more != 0 {
             self.effects.additions.iter().for_each(|(cell, by)| instance.add(core, *cell, by.cast_unsigned().wrapping_mul(more)));
             self.effects.settings.iter().for_each(|(cell, value)| instance.set(core, *cell, value.cast_unsigned()));
@@ -90,84 +104,67 @@ fn are_in_any_order(all: &[Derivation]) -> bool {
         && (set.is_empty() || additions.all(|(cell, _)| !set.contains_key(cell)))
 }
 
-/// All calls that are not made.
+/// Calls that are not made, by functions and places.
 #[derive(Debug, Default)]
-pub(super) struct Derived {
-    /// By functions and places, as soon as the program is compiled.
-    counted: Vec<Derivation>,
-    once: Vec<Derivation>,
-    noted: Option<Arc<Noted>>,
-}
+pub(super) struct Derivations(Vec<Derivation>);
 
-impl Derived {
-    /// Adds those of a monitor.
-    pub(super) fn extend(&mut self, more: Vec<Derivation>) {
-        let (counted, once): (Vec<_>, Vec<_>) = more.into_iter().partition(Derivation::needs_counts);
-        self.counted.extend(counted);
-        self.once.extend(once);
+impl Derivations {
+    pub(super) fn new(mut all: Vec<Derivation>) -> Self {
+        all.sort_by_key(|one| (one.function, one.offset));
+        Self(all)
     }
 
-    /// Whether the code has to count.
-    pub(super) fn needs_counts(&self) -> bool {
-        !self.counted.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    /// Has the code note what it has to. There will be no more calls.
-    pub(super) fn plan(&mut self, program: &Program, engine: &Engine, draft: &mut Draft) -> Result<(), Error> {
-        self.counted.sort_by_key(|one| (one.function, one.offset));
-        self.once.sort_by_key(|one| (one.function, one.offset));
-        if !self.once.is_empty() {
-            let functions: HashSet<u32> = self.once.iter().map(|one| one.function).collect();
-            let noted = self.noted.insert(Noted::new());
-            let features = engine.target().options.features;
-            noted.plan_of(&program.bytes, features, |function| functions.contains(&function), draft)?;
+    pub(super) fn each(&mut self) -> impl Iterator<Item = &mut Derivation> {
+        self.0.iter_mut()
+    }
+
+    /// Reads how often control has come to each place; gives how many calls are new.
+    pub(super) fn read(&mut self, module: &Module, counts: &Counts) -> u64 {
+        let mut calls = 0;
+        for function in counts.functions() {
+            let base = module.inner.info.body(function.index()).start;
+            read_function(self.of(function.index()), &function, base, |one, count| calls += one.read(count));
         }
-        Ok(())
+        calls
     }
 
-    /// The program was compiled so.
-    pub(super) fn compiled(&self, module: &Module) {
-        if let Some(noted) = &self.noted {
-            noted.compiled(module, Origin::Own);
-        }
-    }
-
-    /// Gives cells what belongs to them by now: those of monitors that have an instance in the store.
-    pub(super) fn settle(&mut self, module: &Module, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
-        let tell = |one: &mut Derivation, count: u64| {
-            if let Some(instance) = instance(one.observer) {
-                one.tell(count, instance, core);
-            }
-        };
-        if let Some(counts) = module.counts().filter(|_| !self.counted.is_empty()) {
-            for function in counts.functions() {
-                let base = module.inner.info.body(function.index()).start;
-                settle_counted(of(&mut self.counted, function.index()), &function, base, tell);
-            }
-        }
-        let Some(noted) = &self.noted else { return };
+    /// Reads to which places control has come.
+    fn read_notes(&mut self, module: &Module, noted: &Noted) {
         noted.each(module, |function, executed| {
-            for one in of(&mut self.once, function.index) {
+            for one in self.of(function.index) {
                 // A function has been called if its first instruction was executed.
                 let place = function.instructions.partition_point(|at| *at < one.offset);
-                tell(one, executed.instructions[place].into());
+                one.read(executed.instructions[place].into());
             }
         });
     }
+
+    /// Gives cells what belongs to them: those of monitors that have an instance in the store.
+    pub(super) fn tell(&mut self, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
+        for one in &mut self.0 {
+            if let Some(instance) = instance(one.observer) {
+                one.tell(instance, core);
+            }
+        }
+    }
+
+    /// Those of a function.
+    fn of(&mut self, function: u32) -> &mut [Derivation] {
+        let from = self.0.partition_point(|one| one.function < function);
+        let len = self.0[from..].partition_point(|one| one.function == function);
+        &mut self.0[from..from + len]
+    }
 }
 
-/// Those of a function.
-fn of(all: &mut [Derivation], function: u32) -> &mut [Derivation] {
-    let from = all.partition_point(|one| one.function < function);
-    let len = all[from..].partition_point(|one| one.function == function);
-    &mut all[from..from + len]
-}
-
-/// Tells how often each instruction of a function was executed, whose body begins at `base`.
-fn settle_counted(own: &mut [Derivation], function: &FunctionCounts<'_>, base: u32, tell: impl Fn(&mut Derivation, u64)) {
+/// Reads how often each instruction of a function was executed, whose body begins at `base`.
+fn read_function(own: &mut [Derivation], function: &FunctionCounts<'_>, base: u32, mut read: impl FnMut(&mut Derivation, u64)) {
     let mut due = own.iter_mut().peekable();
     while let Some(entry) = due.next_if(|one| one.offset == 0) {
-        tell(entry, function.calls());
+        read(entry, function.calls());
     }
     if due.peek().is_none() {
         return;
@@ -183,7 +180,53 @@ fn settle_counted(own: &mut [Derivation], function: &FunctionCounts<'_>, base: u
                 Sign::Count(Some(way)) => gone(instruction.offset, way),
                 Sign::Count(None) | Sign::Note => instruction.count,
             };
-            tell(one, count);
+            read(one, count);
         }
+    }
+}
+
+/// All calls that are not made, of monitors that are not switched.
+#[derive(Debug, Default)]
+pub(super) struct Derived {
+    counted: Derivations,
+    once: Derivations,
+    noted: Option<Arc<Noted>>,
+}
+
+impl Derived {
+    /// Those of all monitors. What the program has to note is drafted.
+    pub(super) fn plan(all: Vec<Derivation>, program: &Program, engine: &Engine, draft: &mut Draft) -> Result<Self, Error> {
+        let (counted, once): (Vec<_>, Vec<_>) = all.into_iter().partition(Derivation::needs_counts);
+        let noted = (!once.is_empty()).then(Noted::new);
+        if let Some(noted) = &noted {
+            let functions: HashSet<u32> = once.iter().map(|one| one.function).collect();
+            let features = engine.target().options.features;
+            noted.plan_of(&program.bytes, features, |function| functions.contains(&function), draft)?;
+        }
+        Ok(Self { counted: Derivations::new(counted), once: Derivations::new(once), noted })
+    }
+
+    /// Whether the code has to count.
+    pub(super) fn needs_counts(&self) -> bool {
+        !self.counted.is_empty()
+    }
+
+    /// The program was compiled so.
+    pub(super) fn compiled(&self, module: &Module) {
+        if let Some(noted) = &self.noted {
+            noted.compiled(module, Origin::Own);
+        }
+    }
+
+    /// Gives cells what belongs to them by now: those of monitors that have an instance in the store.
+    pub(super) fn settle(&mut self, module: &Module, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
+        if let Some(counts) = module.counts().filter(|_| self.needs_counts()) {
+            self.counted.read(module, &counts);
+        }
+        if let Some(noted) = &self.noted {
+            self.once.read_notes(module, noted);
+        }
+        self.counted.tell(core, &instance);
+        self.once.tell(core, &instance);
     }
 }

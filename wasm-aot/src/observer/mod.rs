@@ -8,6 +8,7 @@
 
 mod binding;
 mod contained;
+mod counting;
 mod derived;
 mod event;
 mod guest;
@@ -17,6 +18,7 @@ mod matching;
 mod merging;
 mod name;
 mod observation;
+mod presence;
 mod reflection;
 mod rule;
 mod selection;

@@ -2,11 +2,13 @@
 
 use super::binding::{Binding, Bindings, Moment};
 use super::contained::Contained;
+use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived};
 use super::event::EngineEvent;
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::name::Mode;
+use super::presence::Presence;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
 use super::sequence::Sequence;
@@ -81,7 +83,7 @@ pub(super) struct Monitor {
     pub(super) news: Option<News>,
     matches: usize,
     /// What it has in the code, if that can be switched.
-    standing: Option<Arc<Standing>>,
+    presence: Option<Presence>,
     /// Whether somebody has detached it.
     pub(super) is_gone: bool,
 }
@@ -102,6 +104,8 @@ pub struct Matched {
     /// What it has inserted itself so far.
     inserted: Vec<Inserted>,
     contained: Option<Arc<Contained>>,
+    /// Its calls, if they follow from counts, where the program can be had to count while it runs.
+    derivations: Option<Vec<Derivation>>,
     number: u16,
 }
 
@@ -131,9 +135,11 @@ impl Observation {
             Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
             None => Draft::default(),
         };
-        let (mut places, mut derived) = (Places::default(), Derived::default());
+        let (mut places, mut derived) = (Places::default(), Vec::new());
         let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
         let has_sites = store.engine().has_sites();
+        let can_count = code.as_ref().map_or(has_sites, Module::can_attach);
+        let mut counting = Vec::new();
         for (number, observer) in (0u16..).zip(observers) {
             let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
             matched.places(&mut places, &monitors, &program.info)?;
@@ -141,7 +147,9 @@ impl Observation {
             insertions.push(inserted);
             let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
             let sizes = observer.instance.sizes(store.as_context_mut().core());
+            let is_switched_from_outside = observer.is_switched_from_outside();
             let own = observer.derivations(calls, || Derivation::of_all(number.into(), &guest, &list, &sizes, &program.bytes));
+            let own = own.filter(|own| !is_switched_from_outside || can_count && own.iter().all(Derivation::needs_counts));
             let mut is_called = is_switched || matches > 0;
             let mut homes = None;
             if is_called && observer.has_threads {
@@ -152,8 +160,11 @@ impl Observation {
             }
             let home = homes.as_ref().map(|homes| homes.word);
             if let Some(own) = own {
-                derived.extend(own);
                 is_called = false;
+                match is_switched_from_outside {
+                    true => counting.push((monitors.len(), own, list.iter().map(Place::of).collect())),
+                    false => derived.extend(own),
+                }
             } else if is_switched {
                 let place = match (observer.is_toggled() && has_sites || code.is_some()) && homes.is_none() {
                     true => At::Apart,
@@ -182,10 +193,10 @@ impl Observation {
                 }
             }
             let others = HashMap::new();
-            monitors.push(Monitor { observer, others, homes, is_called, news: None, matches, standing: None, is_gone: false });
+            monitors.push(Monitor { observer, others, homes, is_called, news: None, matches, presence: None, is_gone: false });
         }
         bound_memories(&mut store.as_context_mut());
-        derived.plan(program, store.engine(), &mut draft).map_err(ObserverError::program)?;
+        let derived = Derived::plan(derived, program, store.engine(), &mut draft).map_err(ObserverError::program)?;
         let engine = match derived.needs_counts() {
             false => store.engine().clone(),
             true => store.engine().counting().map_err(ObserverError::program)?,
@@ -207,8 +218,12 @@ impl Observation {
         }
         for (number, probes, place) in switched {
             let switches = monitors[number].observer.switches.clone();
-            let standing = begin(&monitors[number].observer, Standing::new(&module, probes, switches, place))?;
-            monitors[number].standing = Some(standing);
+            let presence = begin(&monitors[number].observer, Standing::new(&module, probes, switches, place))?;
+            monitors[number].presence = Some(presence);
+        }
+        for (number, calls, places) in counting {
+            let switches = monitors[number].observer.switches.clone();
+            monitors[number].presence = Some(begin_counting(Counting::new(&module, calls, places, switches))?);
         }
         for Monitor { observer, news, .. } in &mut monitors {
             loaded(store.as_context_mut(), observer, &module)?;
@@ -260,7 +275,11 @@ impl Observation {
             return Err(ObserverError::Threads { monitor: observer.name, why: why.into() });
         }
         let number = self.monitors.lock().len() as u16;
-        let matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
+        let mut matched = Matched::new(store.as_context_mut(), observer, number, self.calls, program)?;
+        let Matched { observer, guest, list, derivations, .. } = &mut matched;
+        let sizes = observer.instance.sizes(store.core());
+        *derivations = observer.derivations(self.calls, || Derivation::of_all(0, guest, list, &sizes, &program.bytes));
+        derivations.take_if(|own| !self.module.can_attach() || !own.iter().all(Derivation::needs_counts));
         bound_memories(&mut store);
         self.module.bind(store.core().id, &matched.observer.name).map_err(ObserverError::program)?;
         loaded(store, &matched.observer, &self.module)?;
@@ -274,14 +293,23 @@ impl Observation {
             return Err(ObserverError::program(Error::Attach(why.into())));
         }
         matched.places(&mut self.places.lock(), &self.monitors.lock(), &self.module.inner.info)?;
-        let Matched { observer, guest, list, inserted, contained, .. } = matched;
+        let Matched { observer, guest, list, inserted, contained, derivations: own, .. } = matched;
         let matches = list.len() + inserted.len();
         observer.switches.insertions().begin(&self.module, &observer, inserted, &observer.switches)?;
-        let probes = made((&guest, None), list, &observer, contained.as_ref());
-        let standing = begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?;
-        let (others, homes, standing) = (HashMap::new(), None, Some(standing));
+        let presence = match own {
+            Some(own) => {
+                let places = list.iter().map(Place::of).collect();
+                begin_counting(Counting::new(&self.module, own, places, observer.switches.clone()))?
+            }
+            None => {
+                let probes = made((&guest, None), list, &observer, contained.as_ref());
+                begin(&observer, Standing::new(&self.module, probes, observer.switches.clone(), At::Apart))?
+            }
+        };
+        let (is_called, presence) = (matches!(presence, Presence::Probes(_)), Some(presence));
+        let (others, homes) = (HashMap::new(), None);
         let news = telling::news(&observer, &self.module);
-        let monitor = Monitor { observer, others, homes, is_called: true, news, matches, standing, is_gone: false };
+        let monitor = Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
         self.monitors.lock().push(monitor);
         Ok(matches)
     }
@@ -290,20 +318,20 @@ impl Observation {
     pub fn detach(&self, name: &str) -> Result<bool, ObserverError> {
         let found = {
             let mut monitors = self.monitors.lock();
-            let found = monitors.iter_mut().filter(|monitor| !monitor.is_gone && monitor.standing.is_some());
+            let found = monitors.iter_mut().filter(|monitor| !monitor.is_gone && monitor.presence.is_some());
             found.rev().find(|monitor| monitor.observer.name == name).map(|monitor| {
                 monitor.is_gone = true;
-                monitor.standing.clone()
+                monitor.presence.clone()
             })
         };
-        let Some(standing) = found.flatten() else { return Ok(false) };
-        standing.attach(false).map(|()| true).map_err(ObserverError::program)
+        let Some(presence) = found.flatten() else { return Ok(false) };
+        presence.attach(false).map(|()| true).map_err(ObserverError::program)
     }
 
     /// What monitors that have not gone have in the code.
-    fn standings(&self) -> Vec<Arc<Standing>> {
+    fn presences(&self) -> Vec<Presence> {
         let monitors = self.monitors.lock();
-        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.standing.clone()).collect()
+        monitors.iter().filter(|monitor| !monitor.is_gone).filter_map(|monitor| monitor.presence.clone()).collect()
     }
 
     /// Has every monitor say what it has seen of the thread that has the store; gives what went wrong. What is only added up is told where monitors were
@@ -334,6 +362,11 @@ impl Observation {
             observer.is_in(core.id).then(|| observer.instance())
         };
         derived.settle(&self.module, core, cells);
+        for monitor in monitors.iter().filter(|monitor| monitor.observer.is_in(core.id)) {
+            if let Some(Presence::Counts(counting)) = &monitor.presence {
+                counting.tell(core, monitor.observer.instance());
+            }
+        }
     }
 
     /// Whether probes that are compiled in keep something in activations: it would be lost if the program were stopped somewhere.
@@ -373,54 +406,54 @@ impl Observation {
         let monitors = self.monitors.lock();
         let own = || monitors.iter().filter(|monitor| !monitor.is_gone);
         let Some(monitor) = own().rev().find(|monitor| monitor.observer.name == which.monitor) else {
-            let known = own().filter(|monitor| monitor.standing.is_some()).map(|monitor| monitor.observer.name.clone());
+            let known = own().filter(|monitor| monitor.presence.is_some()).map(|monitor| monitor.observer.name.clone());
             return Err(SelectionError::NoMonitor { monitor: which.monitor.clone(), known: known.collect() });
         };
-        let Some(standing) = monitor.standing.clone() else {
+        let Some(presence) = monitor.presence.clone() else {
             return Err(SelectionError::Fixed { monitor: which.monitor.clone() });
         };
         let (info, rules) = (&self.module.inner.info, &monitor.observer.rules);
         let start = |function: u32| info.bodies[(function - info.imported.functions) as usize].start;
         let mut meant = 0;
-        standing.each(|probe| {
+        presence.each(|probe| {
             let rule = &rules[usize::from(probe.rule)].export;
             let at = probe.offset - start(probe.function);
             if which.means(rule, probe.function, &names(info, probe.function), at) {
                 meant += 1;
-                standing.switches.switch(probe.id, on);
+                presence.switches().switch(probe.id, on);
             }
         });
-        standing.switches.insertions().each(|id, place| {
+        presence.switches().insertions().each(|id, place| {
             if which.means(INSERTED, place.function, &names(info, place.function), place.offset) {
                 meant += 1;
-                standing.switches.switch(id, on);
+                presence.switches().switch(id, on);
             }
         });
         if meant == 0 {
             return Err(SelectionError::Nothing { which: which.to_string() });
         }
         drop(monitors);
-        standing.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
-        Ok(Switched { meant, on: standing.switches.on(), all: standing.switches.count() })
+        presence.attach(true).map_err(|error| SelectionError::Engine(Box::new(error)))?;
+        Ok(Switched { meant, on: presence.switches().on(), all: presence.switches().count() })
     }
 
     /// Has all monitors that can be switched observe, or rest. Which probes of each are on stays as it is. Tells whether there are any.
     pub fn rest(&self, on: bool) -> Result<bool, ObserverError> {
-        let standings = self.standings();
-        let attached = standings.iter().try_for_each(|standing| standing.attach(on));
-        attached.map(|()| !standings.is_empty()).map_err(ObserverError::program)
+        let presences = self.presences();
+        let attached = presences.iter().try_for_each(|presence| presence.attach(on));
+        attached.map(|()| !presences.is_empty()).map_err(ObserverError::program)
     }
 
     /// Has calls of probes counted from now on, of all monitors whose code can be made anew for that; tells whether there are any.
     pub fn count_events(&self) -> Result<bool, ObserverError> {
-        let standings = self.standings();
-        let counted = standings.iter().map(|standing| standing.count()).collect::<Result<Vec<bool>, _>>();
+        let presences = self.presences();
+        let counted = presences.iter().map(Presence::count).collect::<Result<Vec<bool>, _>>();
         counted.map(|counted| counted.contains(&true)).map_err(ObserverError::program)
     }
 
     /// How many calls of probes were counted so far.
     pub fn events(&self) -> u64 {
-        self.standings().iter().map(|standing| standing.events()).sum()
+        self.presences().iter().map(Presence::events).sum()
     }
 
     /// The names of monitors that can be switched, with how many of their probes are on, and how many there are.
@@ -428,9 +461,9 @@ impl Observation {
         let monitors = self.monitors.lock();
         let own = monitors.iter().filter(|monitor| !monitor.is_gone);
         let each = |monitor: &Monitor| {
-            let standing = monitor.standing.as_ref()?;
-            let on = if standing.is_wanted() { standing.switches.on() } else { 0 };
-            Some((monitor.observer.name.clone(), on, standing.switches.count()))
+            let presence = monitor.presence.as_ref()?;
+            let on = if presence.is_wanted() { presence.switches().on() } else { 0 };
+            Some((monitor.observer.name.clone(), on, presence.switches().count()))
         };
         own.filter_map(each).collect()
     }
@@ -448,13 +481,19 @@ fn made(
 }
 
 /// Has a monitor's probes in the code from now on.
-fn begin(observer: &Observer, standing: Standing) -> Result<Arc<Standing>, ObserverError> {
+fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
     let standing = Arc::new(standing);
     standing.attach(true).map_err(ObserverError::program)?;
     if observer.changes_by_itself() {
         tidying::begin(&standing);
     }
-    Ok(standing)
+    Ok(Presence::Probes(standing))
+}
+
+/// Has what a monitor's calls follow from counted from now on.
+fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
+    counting.attach(true).map_err(ObserverError::program)?;
+    Ok(Presence::Counts(Arc::new(counting)))
 }
 
 /// What stands in place of an export's name for probes that a monitor has inserted itself.
@@ -507,7 +546,8 @@ impl Matched {
         };
         let own = observer.switches.clone();
         let inserted = own.insertions().compare(store, &mut observer, program)?;
-        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, contained, number })
+        let derivations = None;
+        Ok(Self { observer, guest, list: bindings.take().collect(), inserted, contained, derivations, number })
     }
 
     /// The monitor's name.
@@ -562,14 +602,14 @@ impl Observer {
         let sizes = observer.instance.sizes(store.as_context_mut().core());
         let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
         let all = observer.derivations(ProbeCalls::Inlined, all).unwrap_or_default();
-        Ok(!all.is_empty() && all.iter().all(Derivation::needs_counts))
+        Ok(!observer.is_switched_from_outside() && !all.is_empty() && all.iter().all(Derivation::needs_counts))
     }
 
-    /// Its calls as what follows without them, if it does, they are to be written out, and nobody else switches them or looks at its cells meanwhile.
+    /// Its calls as what follows without them, if it does, they are to be written out, and nobody looks at its cells meanwhile.
     fn derivations(&self, calls: ProbeCalls, find: impl FnOnce() -> Option<Vec<Derivation>>) -> Option<Vec<Derivation>> {
         let is_looked_at = self.reactions(EngineEvent::MemoryGrown).next().is_some();
-        let is_fixed = calls == ProbeCalls::Inlined && !self.is_switched_from_outside() && !self.inserts() && !is_looked_at;
-        if is_fixed { find() } else { None }
+        let may = calls == ProbeCalls::Inlined && !self.inserts() && !is_looked_at;
+        if may && self.contained.is_none() && !self.switches.are_limited() { find() } else { None }
     }
 
     /// Whether its probes can be switched, by whomever.

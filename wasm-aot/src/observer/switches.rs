@@ -114,6 +114,11 @@ impl Switches {
         (at < row.words.len()).then(|| Word { row: Arc::clone(&row.words), at })
     }
 
+    /// Whether a probe is on.
+    pub(super) fn is_on(&self, id: u32) -> bool {
+        self.word(id).is_some_and(|word| word.is_on())
+    }
+
     /// Switches a probe; nothing happens if there is none, or if it is so already.
     pub(super) fn switch(&self, id: u32, on: bool) {
         let Some(Word { row, at }) = self.word(id) else { return };

@@ -2,7 +2,7 @@
 
 use super::code::Code;
 use super::context::WORDS;
-use super::counts::Counts;
+use super::counts::{Counts, Reading};
 use super::module::{Module, ModuleInner};
 use super::news::News;
 use super::part::Part;
@@ -22,12 +22,7 @@ impl Module {
     /// # Errors
     /// If the module was compiled without sites ([`Config::sites`](crate::Config::sites)), or there is no memory for code near its code.
     pub fn attach_counts(&self) -> Result<(), Error> {
-        if self.inner.options.counts {
-            return Ok(());
-        }
-        let mut versions = self.inner.versions.lock();
-        let observed = Observed { counts: true, ..versions.observed.clone() };
-        self.inner.observe(&mut versions, observed)
+        self.want_counts(true)
     }
 
     /// Whether what is executed is counted at the moment.
@@ -70,10 +65,9 @@ impl Module {
 
     /// Has everything counted, if that is wanted, and these plans observed from now on, and no others.
     pub(crate) fn observe(&self, counts: bool, parts: &[usize]) -> Result<(), Error> {
-        let counts = counts && !self.inner.options.counts;
         let mut versions = self.inner.versions.lock();
         let parts = parts.iter().chain(&versions.also).copied().collect();
-        self.inner.observe(&mut versions, Observed { counts, parts })
+        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
     }
 
     /// Has a plan observed from now on, whatever else is.
@@ -136,10 +130,25 @@ impl Module {
 
     /// Has nothing counted any more: a thread ceases with its next call of a function, and with the next turn of its loop. What was counted stays.
     pub fn detach_counts(&self) {
-        let mut versions = self.inner.versions.lock();
-        let observed = Observed { counts: false, ..versions.observed.clone() };
         // What cannot be compiled any more goes on as it is.
-        let _ = self.inner.observe(&mut versions, observed);
+        let _ = self.want_counts(false);
+    }
+
+    fn want_counts(&self, counts: bool) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let parts = versions.observed.parts.clone();
+        self.inner.count(&mut versions, |versions| versions.counts = counts, parts)
+    }
+
+    /// Has everything counted for somebody else, too, whatever monitors come and go; or no more for one of those.
+    pub(crate) fn count_also(&self, on: bool) -> Result<(), Error> {
+        let mut versions = self.inner.versions.lock();
+        let parts = versions.observed.parts.clone();
+        let change = |versions: &mut Versions| match on {
+            true => versions.also_counting += 1,
+            false => versions.also_counting -= 1,
+        };
+        self.inner.count(&mut versions, change, parts)
     }
 
     /// How many places there are where something can be switched on while instances run.
@@ -175,13 +184,22 @@ impl Module {
     /// ([`Config::counts`](crate::Config::counts)); otherwise while counts were [attached](Self::attach_counts). None if they never were. While
     /// instances run, what is on its way may be missing.
     pub fn counts(&self) -> Option<Counts> {
+        self.counts_of(&self.reading()?)
+    }
+
+    /// What counters say at the moment, if there are any.
+    pub(crate) fn reading(&self) -> Option<Reading> {
         let module = &self.inner;
-        let words = module.words();
-        if !module.options.counts && module.counting.get().is_none() {
-            return None;
-        }
-        let sums = module.counted.sums(&module.layout, words);
-        Some(Counts::new(module, &sums, module.counted.targets(module)))
+        let is_there = module.options.counts || module.counting.get().is_some();
+        let counters = || module.counted.sums(&module.layout, module.words());
+        is_there.then(|| Reading::new(counters(), module.departures.all()))
+    }
+
+    /// How often everything was executed, by what counters said, or by what they said more than before.
+    pub(crate) fn counts_of(&self, reading: &Reading) -> Option<Counts> {
+        let module = &self.inner;
+        let is_there = module.options.counts || module.counting.get().is_some();
+        is_there.then(|| Counts::new(module, reading, module.counted.targets(module)))
     }
 }
 
@@ -226,6 +244,14 @@ impl ModuleInner {
     pub(super) fn is_behind(&self, function: usize, code: &Code) -> bool {
         let versions = self.versions.lock();
         versions.is_to_be_called(function) && versions.start(function).is_some_and(|start| !code.range().contains(&start))
+    }
+
+    /// Has these plans observed, and everything counted if somebody wants it who says so now; nobody does if that cannot be.
+    fn count(&self, versions: &mut Versions, change: impl FnOnce(&mut Versions), parts: Vec<usize>) -> Result<(), Error> {
+        let before = (versions.counts, versions.also_counting);
+        change(versions);
+        let counts = (versions.counts || versions.also_counting > 0) && !self.options.counts;
+        self.observe(versions, Observed { counts, parts }).inspect_err(|_| (versions.counts, versions.also_counting) = before)
     }
 
     /// Has something else observed.

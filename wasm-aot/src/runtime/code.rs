@@ -111,10 +111,7 @@ impl Code {
         let range = self.range();
         let reach = Reach::of(CodeAddr::new(range.start)..CodeAddr::new(range.end)).ok_or_else(nowhere)?;
         let len = len.max(1).next_multiple_of(pages::PAGE);
-        let mappings = wordpatch::os::maps::mappings().map_err(Error::system)?;
-        let places = reach.free_places(len, &mappings);
-        // Somebody else may have been quicker.
-        places.into_iter().find_map(|place| CodeMemory::at(place, len).ok()).ok_or_else(nowhere)
+        reach.map(len).map_err(Error::system)?.ok_or_else(nowhere)
     }
 
     /// Maps a piece of code of other versions of the functions of this code, and connects its calls to what is elsewhere.

@@ -129,11 +129,42 @@ pub struct BlockCount {
     pub count: u64,
 }
 
+/// What counters said at a moment, all instances' together: also of what left blocks in their middle, by the machine instruction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reading {
+    counters: Vec<u64>,
+    departures: HashMap<usize, u64>,
+}
+
+impl Reading {
+    pub(super) fn new(counters: Vec<u64>, departures: HashMap<usize, u64>) -> Self {
+        Self { counters, departures }
+    }
+
+    /// What was counted since they said something else.
+    pub(crate) fn since(mut self, earlier: &Self) -> Self {
+        let counters = self.counters.iter_mut().zip(&earlier.counters);
+        counters.for_each(|(count, earlier)| *count = count.saturating_sub(*earlier));
+        for (pc, earlier) in &earlier.departures {
+            self.departures.entry(*pc).and_modify(|count| *count = count.saturating_sub(*earlier));
+        }
+        self
+    }
+
+    /// What they would say if something else had been counted as well.
+    pub(crate) fn and(mut self, more: &Self) -> Self {
+        self.counters.resize(self.counters.len().max(more.counters.len()), 0);
+        self.counters.iter_mut().zip(&more.counters).for_each(|(count, more)| *count += more);
+        more.departures.iter().for_each(|(pc, more)| *self.departures.entry(*pc).or_default() += more);
+        self
+    }
+}
+
 impl Counts {
     /// What the counters say of code that counts.
-    pub(crate) fn new(module: &Arc<ModuleInner>, counters: &[u64], targets: Targets) -> Self {
-        let departures = module.departures_by_function();
-        let mut rest = counters;
+    pub(crate) fn new(module: &Arc<ModuleInner>, reading: &Reading, targets: Targets) -> Self {
+        let departures = module.departures_by_function(&reading.departures);
+        let mut rest = &reading.counters[..];
         let none = flow::Departures::default();
         let functions = module.info.bodies.iter().enumerate().map(|(defined, range)| {
             let graph = Graph::of(&body(module, range)).unwrap_or_default();
@@ -156,9 +187,9 @@ impl Counts {
 
 impl ModuleInner {
     /// How often frames of each defined function were taken away, and at which instructions.
-    fn departures_by_function(&self) -> HashMap<usize, flow::Departures> {
+    fn departures_by_function(&self, all: &HashMap<usize, u64>) -> HashMap<usize, flow::Departures> {
         let mut departures = HashMap::<usize, flow::Departures>::new();
-        for (pc, count) in self.departures.all() {
+        for (&pc, count) in all.iter().filter(|(_, count)| **count > 0) {
             let Some(code) = self.code_at(pc) else { continue };
             if let Some((function, at)) = self.instruction_at(code, (pc - code.base()) as u32) {
                 *departures.entry(function).or_default().entry(at).or_default() += count;
@@ -170,7 +201,7 @@ impl ModuleInner {
     /// The instructions of functions, by their indices, at which frames were taken away.
     pub(crate) fn departed(&self) -> HashMap<u32, BTreeSet<u32>> {
         let first = self.info.imported.functions;
-        let each = self.departures_by_function().into_iter();
+        let each = self.departures_by_function(&self.departures.all()).into_iter();
         each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
     }
 

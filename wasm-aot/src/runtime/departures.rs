@@ -19,8 +19,8 @@ pub(crate) struct Departures(Mutex<HashMap<usize, u64>>);
 
 impl Departures {
     /// How many there were at each address.
-    pub(crate) fn all(&self) -> Vec<(usize, u64)> {
-        self.0.lock().iter().map(|(pc, count)| (*pc, *count)).collect()
+    pub(crate) fn all(&self) -> HashMap<usize, u64> {
+        self.0.lock().clone()
     }
 }
 

@@ -47,6 +47,7 @@ mod wait;
 pub(crate) use bare::{Bareness, Want};
 pub(crate) use code::{Code, Tables};
 pub(crate) use context::store_id_of;
+pub(crate) use counts::Reading;
 pub use counts::{BlockCount, BranchCount, CallCount, Counts, EdgeCount, FunctionCounts, InstructionCount, LoopCount};
 pub(crate) use errands::with_store_of;
 pub use errands::{ErrandError, ErrandHandle};

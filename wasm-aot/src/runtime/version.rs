@@ -112,6 +112,9 @@ pub(crate) struct Versions {
     pub(super) observed: Observed,
     /// Which hooks are not to be there, of all plans that there are.
     pub(super) left_out: BTreeMap<usize, LeftOut>,
+    /// Whether monitors that come and go want everything counted, and how many others do.
+    pub(super) counts: bool,
+    pub(super) also_counting: usize,
     /// Plans that somebody else wants observed, whatever monitors come and go: they come last.
     pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,

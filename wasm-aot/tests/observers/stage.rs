@@ -25,6 +25,17 @@ pub(crate) fn run(
     program: &[u8],
     calls: ProbeCalls,
 ) -> Result<Run, ObserverError> {
+    run_with(monitors, libraries, program, calls, |_| {})
+}
+
+/// The same with monitors that are made ready in some way.
+pub(crate) fn run_with(
+    monitors: &[(&str, &[u8])],
+    libraries: &[(&str, &[u8])],
+    program: &[u8],
+    calls: ProbeCalls,
+    ready: impl Fn(&mut Observer),
+) -> Result<Run, ObserverError> {
     let engine = Engine::default();
     let printed = Buffer::default();
     let world = |builder: wasi::WasiCtxBuilder| builder.build().expect("a world");
@@ -44,7 +55,8 @@ pub(crate) fn run(
             linker.instance(&mut store, name, instance).expect("linked");
         }
         let module = Module::new(&engine, bytes).expect("a monitor");
-        let observer = Observer::new(&mut store, &linker, name, &module, &switches)?;
+        let mut observer = Observer::new(&mut store, &linker, name, &module, &switches)?;
+        ready(&mut observer);
         instances.push(observer.instance());
         observers.push(observer);
     }

@@ -1,0 +1,145 @@
+//! A monitor that can be switched, and whose calls follow from how often instructions are executed: while it observes, the program's code counts, and nothing of the
+//! monitor is in it.
+//!
+//! Counters are everybody's, and may count while the monitor is off. So what they say is noted whenever it is switched, and what they count meanwhile is not its
+//! own; of single probes that are off, how often control has come there.
+
+use super::binding::Binding;
+use super::derived::{Derivation, Derivations};
+use super::switches::Switches;
+use crate::error::Error;
+use crate::runtime::{Reading, StoreCore};
+use crate::{Instance, Module};
+use parking_lot::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Where a probe would stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) function: u32,
+    pub(super) rule: u16,
+    pub(super) id: u32,
+    /// Where the instruction is in the module.
+    pub(super) offset: u32,
+}
+
+impl Place {
+    pub(super) fn of((function, binding): &(u32, Binding)) -> Self {
+        Self { function: *function, rule: binding.rule, id: binding.id, offset: binding.offset }
+    }
+}
+
+/// The monitor.
+#[derive(Debug)]
+pub(super) struct Counting {
+    module: Module,
+    pub(super) switches: Switches,
+    pub(super) places: Vec<Place>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    calls: Derivations,
+    /// How many calls there were.
+    events: u64,
+    /// Whether it is to observe.
+    is_wanted: bool,
+    counted: Counted,
+    /// What was counted while it was off.
+    foreign: Reading,
+}
+
+/// Whether what is counted is its own.
+#[derive(Debug)]
+enum Counted {
+    On,
+    /// Not since counters said that, if there were any.
+    Off(Option<Reading>),
+}
+
+impl Counting {
+    /// Off at first.
+    pub(super) fn new(module: &Module, calls: Vec<Derivation>, places: Vec<Place>, switches: Switches) -> Self {
+        let (counted, foreign) = (Counted::Off(None), Reading::default());
+        let mut calls = Derivations::new(calls);
+        switch(&mut calls, &switches);
+        let state = State { calls, events: 0, is_wanted: false, counted, foreign };
+        Self { module: module.clone(), switches, places, state: Mutex::new(state) }
+    }
+
+    /// Whether it observes.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.state.lock().is_wanted
+    }
+
+    /// Has it observe, or rest. Which probes are on stays as it is.
+    pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
+        self.state.lock().is_wanted = on;
+        self.switches.rests().store(!on, Relaxed);
+        self.settle()
+    }
+
+    /// Has it be as probes were switched.
+    fn settle(&self) -> Result<(), Error> {
+        let mut state = self.state.lock();
+        if is_switched(&mut state.calls, &self.switches) {
+            self.read(&mut state);
+            switch(&mut state.calls, &self.switches);
+        }
+        let is_due = state.is_wanted && self.switches.on() > 0;
+        match (&state.counted, is_due) {
+            (Counted::Off(since), true) => {
+                let foreign = match (self.module.reading(), since) {
+                    (Some(now), Some(since)) => now.since(since),
+                    (now, _) => now.unwrap_or_default(),
+                };
+                self.module.count_also(true)?;
+                state.foreign = std::mem::take(&mut state.foreign).and(&foreign);
+                state.counted = Counted::On;
+            }
+            (Counted::On, false) => {
+                self.module.count_also(false)?;
+                state.counted = Counted::Off(self.module.reading());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Reads what was counted since somebody has read it.
+    fn read(&self, state: &mut State) {
+        let reading = match &state.counted {
+            Counted::On => self.module.reading(),
+            Counted::Off(since) => since.clone(),
+        };
+        let own = reading.and_then(|reading| self.module.counts_of(&reading.since(&state.foreign)));
+        if let Some(counts) = own {
+            state.events += state.calls.read(&self.module, &counts);
+        }
+    }
+
+    /// Gives cells what belongs to them by now.
+    pub(super) fn tell(&self, core: &StoreCore, instance: Instance) {
+        let mut state = self.state.lock();
+        self.read(&mut state);
+        state.calls.tell(core, |_| Some(instance));
+    }
+
+    /// How many calls there were.
+    pub(super) fn events(&self) -> u64 {
+        let mut state = self.state.lock();
+        self.read(&mut state);
+        state.events
+    }
+}
+
+/// Whether probes were switched.
+fn is_switched(calls: &mut Derivations, switches: &Switches) -> bool {
+    calls.each().any(|call| call.is_on != switches.is_on(call.id))
+}
+
+/// Has calls be as probes were switched.
+fn switch(calls: &mut Derivations, switches: &Switches) {
+    calls.each().for_each(|call| call.is_on = switches.is_on(call.id));
+}
