@@ -7,6 +7,7 @@
 //! Module and program are instances of one store, each with a memory of its own.
 
 mod binding;
+mod composition;
 mod contained;
 mod counting;
 mod derived;

@@ -1,6 +1,7 @@
 //! A program that is looked at: matched, compiled with what its monitors want to be called for, and asked in the end what was seen.
 
 use super::binding::{Binding, Bindings, Moment};
+use super::composition::Composition;
 use super::contained::Contained;
 use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived};
@@ -11,12 +12,11 @@ use super::name::Mode;
 use super::presence::Presence;
 use super::rule::MARKER;
 use super::selection::{Selection, SelectionError};
-use super::sequence::Sequence;
-use super::standing::{self, At, Probe, Standing};
+use super::standing::{At, Probe, Standing};
 use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program, matching, tidying};
-use crate::compile::{self, Action, Calls, Draft, Guest, Plan, Word};
+use crate::compile::{Calls, Guest, Word};
 use crate::error::{Error, Printable};
 use crate::module::{ModuleInfo, Space};
 use crate::monitor::Watch;
@@ -41,19 +41,19 @@ pub enum ProbeCalls {
 #[derive(Debug)]
 pub struct Observation {
     pub(super) module: Module,
-    calls: ProbeCalls,
+    pub(super) calls: ProbeCalls,
     pub(super) monitors: Mutex<Vec<Monitor>>,
     /// The stores of threads that have begun to execute the program.
     pub(super) threads: Mutex<Vec<StoreId>>,
     /// Whose functions are called at each instruction: monitor and rule.
-    places: Mutex<Places>,
+    pub(super) places: Mutex<Places>,
     /// What follows from what the code tells anyway, before monitors say what they have seen.
-    derived: Mutex<Derived>,
+    pub(super) derived: Mutex<Derived>,
 }
 
 /// Instructions, and the monitors and rules that are called there, in their order.
 #[derive(Debug, Default)]
-struct Places(Vec<(u32, u16, u16)>);
+pub(super) struct Places(Vec<(u32, u16, u16)>);
 
 impl Places {
     fn note(&mut self, more: impl Iterator<Item = (u32, u16, u16)>) {
@@ -81,9 +81,9 @@ pub(super) struct Monitor {
     pub(super) is_called: bool,
     /// What it was not told so far of code that was compiled later.
     pub(super) news: Option<News>,
-    matches: usize,
+    pub(super) matches: usize,
     /// What it has in the code, if that can be switched.
-    presence: Option<Presence>,
+    pub(super) presence: Option<Presence>,
     /// Whether somebody has detached it.
     pub(super) is_gone: bool,
 }
@@ -98,12 +98,12 @@ impl Monitor {
 /// A monitor that was compared with a program, ready to be attached to it.
 #[derive(Debug)]
 pub struct Matched {
-    observer: Observer,
-    guest: Arc<Guest>,
-    list: Vec<(u32, Binding)>,
+    pub(super) observer: Observer,
+    pub(super) guest: Arc<Guest>,
+    pub(super) list: Vec<(u32, Binding)>,
     /// What it has inserted itself so far.
-    inserted: Vec<Inserted>,
-    contained: Option<Arc<Contained>>,
+    pub(super) inserted: Vec<Inserted>,
+    pub(super) contained: Option<Arc<Contained>>,
     /// Its calls, if they follow from counts, where the program can be had to count while it runs.
     derivations: Option<Vec<Derivation>>,
     number: u16,
@@ -131,107 +131,11 @@ impl Observation {
         watch: Option<&Watch>,
         code: Option<Module>,
     ) -> Result<Self, ObserverError> {
-        let mut draft = match watch {
-            Some(watch) => watch.draft(store.engine(), &program.bytes).map_err(ObserverError::program)?,
-            None => Draft::default(),
-        };
-        let (mut places, mut derived) = (Places::default(), Vec::new());
-        let (mut monitors, mut switched, mut insertions) = (Vec::<Monitor>::new(), Vec::new(), Vec::new());
-        let has_sites = store.engine().has_sites();
-        let can_count = code.as_ref().map_or(has_sites, Module::can_attach);
-        let mut counting = Vec::new();
-        for (number, observer) in (0u16..).zip(observers) {
-            let matched = Matched::new(store.as_context_mut(), observer, number, calls, program)?;
-            matched.places(&mut places, &monitors, &program.info)?;
-            let Matched { observer, guest, list, inserted, contained, .. } = matched;
-            insertions.push(inserted);
-            let (is_switched, matches) = (observer.is_switched(), list.len() + insertions.last().map_or(0, Vec::len));
-            let sizes = observer.instance.sizes(store.as_context_mut().core());
-            let is_switched_from_outside = observer.is_switched_from_outside();
-            let own = observer.derivations(calls, || Derivation::of_all(number.into(), &guest, &list, &sizes, &program.bytes));
-            let own = own.filter(|own| !is_switched_from_outside || can_count && own.iter().all(Derivation::needs_counts));
-            let mut is_called = is_switched || matches > 0;
-            let mut homes = None;
-            if is_called && observer.has_threads {
-                let found = Homes::new(draft.words(1), &guest, &list);
-                found.settle(store.as_context_mut().core().id, observer.instance.base(store.as_context_mut().core()));
-                draft.tell(Arc::<Homes>::clone(&found));
-                homes = Some(found);
-            }
-            let home = homes.as_ref().map(|homes| homes.word);
-            if let Some(own) = own {
-                is_called = false;
-                match is_switched_from_outside {
-                    true => counting.push((monitors.len(), own, list.iter().map(Place::of).collect())),
-                    false => derived.extend(own),
-                }
-            } else if is_switched {
-                let place = match (observer.is_toggled() && has_sites || code.is_some()) && homes.is_none() {
-                    true => At::Apart,
-                    false => At::Once,
-                };
-                let mut probes = made((&guest, home), list, &observer, contained.as_ref());
-                if place == At::Once {
-                    probes.iter_mut().for_each(|probe| probe.put(&mut draft));
-                }
-                switched.push((monitors.len(), probes, place));
-            } else {
-                for (function, binding) in list {
-                    let (offset, moment) = standing::standing(&binding);
-                    let (guest, fingerprint) = (Arc::clone(&guest), standing::fingerprint());
-                    let sequence = Sequence {
-                        guest,
-                        home,
-                        binding,
-                        word: None,
-                        is_limited: false,
-                        counter: None,
-                        contained: None,
-                        fingerprint,
-                    };
-                    draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
-                }
-            }
-            let others = HashMap::new();
-            monitors.push(Monitor { observer, others, homes, is_called, news: None, matches, presence: None, is_gone: false });
+        let mut composition = Composition::new(store, program, calls, watch, code)?;
+        for observer in observers {
+            composition.add(store.as_context_mut(), observer)?;
         }
-        bound_memories(&mut store.as_context_mut());
-        let derived = Derived::plan(derived, program, store.engine(), &mut draft).map_err(ObserverError::program)?;
-        let engine = match derived.needs_counts() {
-            false => store.engine().clone(),
-            true => store.engine().counting().map_err(ObserverError::program)?,
-        };
-        let plan = draft.finish();
-        let bound = monitors.iter().find(|monitor| monitor.is_called).map(|monitor| monitor.observer.name.clone());
-        let code = code.filter(|code| plan == Plan::default() && (!derived.needs_counts() || code.inner.options.counts));
-        let code = code.filter(|code| watch.is_none_or(|watch| watch.can_rest_on(code)));
-        let made = code.map_or_else(|| Module::with_plan(&engine, &program.bytes, &plan), Ok);
-        let module = made.map_err(ObserverError::program)?;
-        watch.map_or(Ok(()), |watch| watch.compiled(&module)).map_err(ObserverError::program)?;
-        derived.compiled(&module);
-        if let Some(name) = bound {
-            module.bind(store.as_context_mut().core().id, &name).map_err(ObserverError::program)?;
-        }
-        for (monitor, inserted) in monitors.iter().zip(insertions) {
-            let Monitor { observer, .. }: &Monitor = monitor;
-            observer.switches.insertions().begin(&module, observer, inserted, &observer.switches)?;
-        }
-        for (number, probes, place) in switched {
-            let switches = monitors[number].observer.switches.clone();
-            let presence = begin(&monitors[number].observer, Standing::new(&module, probes, switches, place))?;
-            monitors[number].presence = Some(presence);
-        }
-        for (number, calls, places) in counting {
-            let switches = monitors[number].observer.switches.clone();
-            monitors[number].presence = Some(begin_counting(Counting::new(&module, calls, places, switches))?);
-        }
-        for Monitor { observer, news, .. } in &mut monitors {
-            loaded(store.as_context_mut(), observer, &module)?;
-            *news = telling::news(observer, &module);
-        }
-        let (monitors, derived) = (Mutex::new(monitors), Mutex::new(derived));
-        let threads = Mutex::new(vec![store.as_context_mut().core().id]);
-        Ok(Self { module, calls, monitors, threads, places: Mutex::new(places), derived })
+        composition.finish(store)
     }
 
     /// A program that nobody looks at so far.
@@ -470,7 +374,7 @@ impl Observation {
 }
 
 /// A monitor's probes, by functions.
-fn made(
+pub(super) fn made(
     (guest, home): (&Arc<Guest>, Option<Word>),
     list: Vec<(u32, Binding)>,
     observer: &Observer,
@@ -481,7 +385,7 @@ fn made(
 }
 
 /// Has a monitor's probes in the code from now on.
-fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
+pub(super) fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
     let standing = Arc::new(standing);
     standing.attach(true).map_err(ObserverError::program)?;
     if observer.changes_by_itself() {
@@ -491,7 +395,7 @@ fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverEr
 }
 
 /// Has what a monitor's calls follow from counted from now on.
-fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
+pub(super) fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
     counting.attach(true).map_err(ObserverError::program)?;
     Ok(Presence::Counts(Arc::new(counting)))
 }
@@ -517,7 +421,7 @@ pub struct Switched {
 }
 
 impl Matched {
-    fn new<T: 'static>(
+    pub(super) fn new<T: 'static>(
         mut store: StoreContextMut<'_, T>,
         mut observer: Observer,
         number: u16,
@@ -556,7 +460,7 @@ impl Matched {
     }
 
     /// Notes what stands where. Only one may stand in place of an instruction.
-    fn places(&self, places: &mut Places, monitors: &[Monitor], info: &ModuleInfo) -> Result<(), ObserverError> {
+    pub(super) fn places(&self, places: &mut Places, monitors: &[Monitor], info: &ModuleInfo) -> Result<(), ObserverError> {
         let named = |&(_, monitor, rule): &(u32, u16, u16)| {
             let before = monitors.get(usize::from(monitor)).filter(|before| !before.is_gone).map(|before| &before.observer);
             let observer = if monitor == self.number { Some(&self.observer) } else { before };
@@ -606,18 +510,22 @@ impl Observer {
     }
 
     /// Its calls as what follows without them, if it does, they are to be written out, and nobody looks at its cells meanwhile.
-    fn derivations(&self, calls: ProbeCalls, find: impl FnOnce() -> Option<Vec<Derivation>>) -> Option<Vec<Derivation>> {
+    pub(super) fn derivations(
+        &self,
+        calls: ProbeCalls,
+        find: impl FnOnce() -> Option<Vec<Derivation>>,
+    ) -> Option<Vec<Derivation>> {
         let is_looked_at = self.reactions(EngineEvent::MemoryGrown).next().is_some();
         let may = calls == ProbeCalls::Inlined && !self.inserts() && !is_looked_at;
         if may && self.contained.is_none() && !self.switches.are_limited() { find() } else { None }
     }
 
     /// Whether its probes can be switched, by whomever.
-    fn is_switched(&self) -> bool {
+    pub(super) fn is_switched(&self) -> bool {
         self.is_switched_from_outside() || self.changes_by_itself()
     }
 
-    fn is_switched_from_outside(&self) -> bool {
+    pub(super) fn is_switched_from_outside(&self) -> bool {
         self.toggled || self.contained.is_some() || self.switches.are_limited() || !self.starts_on
     }
 
@@ -650,7 +558,7 @@ impl Observer {
     }
 
     /// Whether somebody else is expected to switch it.
-    fn is_toggled(&self) -> bool {
+    pub(super) fn is_toggled(&self) -> bool {
         self.toggled || !self.starts_on
     }
 
