@@ -137,6 +137,10 @@ fn maps_that_are_only_added_to_say_the_same_whatever_their_keys() {
         "wasm:opcode:br_table:before { report var wide: map<u64, i64>; wide[target as u64] += 3; report var low: map<u8, u32>; low[target as u8]++; }",
         "wasm:opcode:br_table:before { report var ways: map<u32, u32>; ways[target]++; report var most: u32; if (ways[target] > most) { most = ways[target]; } }",
         "wasm:opcode:i32.add|i32.sub:before { report var low: map<u32, u32>; low[(arg0 & 15) as u32]++; report var high: map<u32, u32>; high[arg0 as u32 >> 28]++; }",
+        "report var sites: map<(u32, u32), u32>; wasm:opcode:*:before { sites[(fid, pc)]++; sites[(fid, 0)] += 2; }",
+        "report var names: map<str, u64>; wasm:opcode:call|local.get:before { names[fname] += 3; names[\"all\"]++; }",
+        "report var kinds: map<u32, i32>; wasm:opcode:local.get:before / imm0 < 2 / { kinds[imm0 + 1]++; kinds[7]++; if (pc > 4) { kinds[fid & 1]++; } }",
+        "report var both: map<u32, u32>; wasm:opcode:i32.add:before { both[pc]++; both[arg0 as u32 & 3]++; }",
         "report var pages: map<u32, u64>; wasm:opcode:*load*|*store*:before { pages[(effective_addr >> 16) as u32]++; pages[65535]++; }",
         "report var pages: map<u32, u32>; wasm:opcode:*load*:before { pages[effective_addr >> 15]++; } wasm:end { pages[2] += 7; }",
     ] {

@@ -1,15 +1,17 @@
-//! Elements of maps whose keys are known when a monitor is compiled.
+//! Elements of maps whose keys are known before the program runs.
 //!
-//! Where a map is only added to, at constant keys, and looked at by nobody but the report, a global is added to instead of each element: the
-//! engine need not look anything up, and may find out what is added without calling anybody. Before the report, what has come together is added to the map.
+//! Where a map is only added to, at keys that are constant or known when a site is matched, and looked at by nobody but the report, something else is added to
+//! instead of each element: a global, or a variable of the site. The engine need not look anything up, and may find out what is added without calling anybody. Before
+//! the report, what has come together is added to the map.
 
 use super::group::Group;
-use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var};
+use crate::hir::{Expr, ExprKind, Place, Program, Stmt, Var, Variable};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
-/// An element, and the number of the global that stands for it until the report.
+/// An element, and the number of the variable that stands for it until the report: a global, or one of a site's.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     map: Expr,
@@ -18,14 +20,59 @@ pub(super) struct Element {
     number: u32,
 }
 
-/// A statement that adds to an element at a constant key: the map's number, the key.
-fn addition(stmt: &Stmt) -> Option<(u32, i128)> {
+/// A statement that adds to an element: the map's number, the key.
+fn addition(stmt: &Stmt) -> Option<(u32, &Expr)> {
     let Stmt::Update(Place::Element(map, key), BinOp::Add, value) = stmt else { return None };
-    let (ExprKind::Var(Var::Global(map)), ExprKind::Int(key), ExprKind::Int(by)) = (&map.kind, &key.kind, &value.kind) else {
-        return None;
-    };
+    let (ExprKind::Var(Var::Global(map)), ExprKind::Int(by)) = (&map.kind, &value.kind) else { return None };
     // An element that is added to is there, whatever it becomes: only what cannot come to zero again is put off.
-    (value.ty.is_int() && (1..=i32::MAX.into()).contains(by)).then_some((*map, *key))
+    (value.ty.is_int() && (1..=i32::MAX.into()).contains(by)).then_some((*map, &**key))
+}
+
+/// A key that is known when a site is matched, by variables of the site that are added where they are missing: what it is made of is asked for then.
+fn kept(key: &Expr, sites: &mut Vec<Variable>, script: u16) -> Option<Expr> {
+    match key.kind {
+        ExprKind::Var(Var::Site(n)) => return is_hidden(sites.get(n as usize)?).then(|| key.clone()),
+        ExprKind::Bound(bound) if bound.is_static() => {
+            return Some(Expr { kind: ExprKind::Var(Var::Site(hidden(sites, key, script))), ..key.clone() });
+        }
+        _ => {}
+    }
+    let mut sub = |e: &Expr| kept(e, sites, script).map(Box::new);
+    let kind = match &key.kind {
+        ExprKind::Int(_) | ExprKind::Bool(_) | ExprKind::Str(_) => key.kind.clone(),
+        ExprKind::Cast(a) => ExprKind::Cast(sub(a)?),
+        ExprKind::Unary(op, a) => ExprKind::Unary(*op, sub(a)?),
+        ExprKind::Binary(op @ (BinOp::Add | BinOp::Sub | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor), a, b) => {
+            ExprKind::Binary(*op, sub(a)?, sub(b)?)
+        }
+        ExprKind::Tuple(list) => ExprKind::Tuple(list.iter().map(|e| sub(e).map(|e| *e)).collect::<Option<_>>()?),
+        _ => return None,
+    };
+    Some(Expr { kind, ..key.clone() })
+}
+
+/// Whether it is a variable that no script has, and that keeps what it begins with.
+fn is_hidden(variable: &Variable) -> bool {
+    !variable.report && variable.name.is_empty() && variable.init.is_some()
+}
+
+/// A variable of a site that begins with what is known then.
+fn hidden(sites: &mut Vec<Variable>, init: &Expr, script: u16) -> u32 {
+    let known = sites.iter().position(|site| is_hidden(site) && site.init.as_ref() == Some(init));
+    let place = known.unwrap_or_else(|| {
+        sites.push(nameless(&init.ty, Some(init.clone()), script, init));
+        sites.len() - 1
+    });
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+fn nameless(ty: &Ty, init: Option<Expr>, script: u16, at: &Expr) -> Variable {
+    Variable { name: Rc::from(""), ty: ty.clone(), report: false, init, script, span: at.span }
+}
+
+/// Whether a key is known before the program runs.
+fn is_known(key: &Expr, group: &Group<'_>) -> bool {
+    kept(key, &mut group.sites.clone(), 0).is_some()
 }
 
 /// How often maps are spoken of at all, and in additions.
@@ -45,17 +92,18 @@ fn occurrences(program: &Program, groups: &[Group<'_>]) -> (BTreeMap<u32, usize>
         group.predicate.iter().chain(&group.inits).chain(first).for_each(|e| e.walk(&mut look));
         group.stmts.iter().for_each(|stmt| stmt.walk(&mut look));
     }
-    for stmt in groups.iter().flat_map(|group| &group.stmts) {
-        stmt.visit(&mut |stmt| {
-            if let Some((map, _)) = addition(stmt) {
+    for group in groups {
+        let mut look = |stmt: &Stmt| {
+            if let Some((map, _)) = addition(stmt).filter(|(_, key)| is_known(key, group)) {
                 *added.entry(map).or_default() += 1;
             }
-        });
+        };
+        group.stmts.iter().for_each(|stmt| stmt.visit(&mut look));
     }
     (all, added)
 }
 
-/// Has globals added to instead of elements, where that can be.
+/// Has something else added to instead of elements, where that can be: globals, which are given, or variables of sites.
 pub(super) fn replace(program: &Program, groups: &mut [Group<'_>]) -> Vec<Element> {
     let (all, added) = occurrences(program, groups);
     let free =
@@ -63,19 +111,46 @@ pub(super) fn replace(program: &Program, groups: &mut [Group<'_>]) -> Vec<Elemen
     let maps: BTreeSet<u32> = added.keys().copied().filter(free).collect();
     let (mut elements, mut known) = (Vec::new(), BTreeMap::new());
     for group in groups {
-        each(&mut group.stmts, &mut |stmt| {
-            let Some(place) = addition(stmt).filter(|(map, _)| maps.contains(map)) else { return };
-            let Stmt::Update(Place::Element(map, key), op, value) = &*stmt else { return };
+        let mut stmts = std::mem::take(&mut group.stmts);
+        each(&mut stmts, &mut |stmt| {
+            let Some((map, key)) = addition(stmt).filter(|(map, _)| maps.contains(map)) else { return };
+            let Stmt::Update(Place::Element(of, _), op, value) = &*stmt else { return };
             let ty = value.ty.clone();
-            let number = *known.entry(place).or_insert_with(|| {
-                let number = u32::try_from(program.globals.len() + elements.len()).unwrap_or(u32::MAX);
-                elements.push(Element { map: (**map).clone(), key: (**key).clone(), ty: ty.clone(), number });
-                number
-            });
-            *stmt = Stmt::Update(Place::Var(Var::Global(number), ty), *op, value.clone());
+            let var = match key.kind {
+                ExprKind::Int(number) => Var::Global(*known.entry((map, number)).or_insert_with(|| {
+                    let number = u32::try_from(program.globals.len() + elements.len()).unwrap_or(u32::MAX);
+                    elements.push(Element { map: (**of).clone(), key: key.clone(), ty: ty.clone(), number });
+                    number
+                })),
+                _ => Var::Site(group.element(of, key, &ty)),
+            };
+            *stmt = Stmt::Update(Place::Var(var, ty), *op, value.clone());
         });
+        group.stmts = stmts;
     }
     elements
+}
+
+impl Group<'_> {
+    /// The variable of a site that stands for an element until the report.
+    fn element(&mut self, map: &Expr, key: &Expr, ty: &Ty) -> u32 {
+        let script = self.events[0].script;
+        let key = kept(key, &mut self.sites, script).expect("it was found to be known");
+        let known = self.put_off.iter().find(|one| one.map.same(map) && one.key.same(&key) && one.ty == *ty);
+        known.map(|one| one.number).unwrap_or_else(|| {
+            let number = u32::try_from(self.sites.len()).unwrap_or(u32::MAX);
+            self.sites.push(nameless(ty, None, script, &key));
+            self.put_off.push(Element { map: map.clone(), key, ty: ty.clone(), number });
+            number
+        })
+    }
+
+    /// The variable by which the records of sites are chained that have something to add before the report, if any have.
+    pub(super) fn link(&mut self) -> Option<u32> {
+        let first = self.put_off.first()?;
+        self.sites.push(nameless(&Ty::U32, None, self.events[0].script, &first.key));
+        u32::try_from(self.sites.len() - 1).ok()
+    }
 }
 
 fn each(stmts: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt)) {
@@ -92,14 +167,23 @@ fn each(stmts: &mut [Stmt], change: &mut dyn FnMut(&mut Stmt)) {
 }
 
 impl Element {
-    /// Adds what has come together, if anything has.
+    /// Adds what has come together in a global, if anything has.
     pub(super) fn settle(&self) -> Stmt {
+        self.settle_from(Var::Global(self.number))
+    }
+
+    /// The same for what has come together in a variable of a site.
+    pub(super) fn settle_site(&self) -> Stmt {
+        self.settle_from(Var::Site(self.number))
+    }
+
+    fn settle_from(&self, var: Var) -> Stmt {
         let span = self.key.span;
-        let sum = Expr { kind: ExprKind::Var(Var::Global(self.number)), ty: self.ty.clone(), span };
+        let sum = Expr { kind: ExprKind::Var(var), ty: self.ty.clone(), span };
         let zero = Expr { kind: ExprKind::Int(0), ty: self.ty.clone(), span };
         let some = ExprKind::Binary(BinOp::Ne, Box::new(sum.clone()), Box::new(zero.clone()));
         let element = Place::Element(Box::new(self.map.clone()), Box::new(self.key.clone()));
-        let clear = Stmt::Assign(Place::Var(Var::Global(self.number), self.ty.clone()), zero);
+        let clear = Stmt::Assign(Place::Var(var, self.ty.clone()), zero);
         let add = vec![Stmt::Update(element, BinOp::Add, sum), clear];
         Stmt::If(Expr { kind: some, ty: Ty::Bool, span }, add, vec![])
     }

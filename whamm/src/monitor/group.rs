@@ -1,5 +1,6 @@
 //! Events at which the same is done: they share functions.
 
+use super::elements::Element;
 use super::name::Event as EventName;
 use crate::diagnostic::{Diagnostics, Kind};
 use crate::emit::cells::{self, SiteRow};
@@ -22,6 +23,8 @@ pub(super) struct Group<'a> {
     pub(super) sites: Vec<Variable>,
     pub(super) inits: Vec<Expr>,
     pub(super) bounds: BTreeMap<Bound, Ty>,
+    /// Elements of maps that variables of its sites stand for.
+    pub(super) put_off: Vec<Element>,
 }
 
 /// What is known of an event, whatever the site.
@@ -166,6 +169,7 @@ pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
         sites: hoist.sites,
         inits: body.inits.iter().map(known).collect(),
         bounds: body.bounds.iter().filter(|b| body.declared.contains(b.0)).map(|(b, t)| (*b, t.clone())).collect(),
+        put_off: Vec::new(),
     })
 }
 

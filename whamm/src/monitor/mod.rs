@@ -37,9 +37,9 @@ use group::Group;
 use name::{Helper, Name};
 use std::collections::{BTreeMap, BTreeSet};
 use wasm_encoder::{
-    CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind, ExportSection, Function, FunctionSection,
-    GlobalSection, GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection, StartSection, TypeSection,
-    ValType,
+    BlockType, CodeSection, ConstExpr, CustomSection, DataSection, EntityType, ExportKind, ExportSection, Function,
+    FunctionSection, GlobalSection, GlobalType, ImportSection, MemorySection, MemoryType, Module, NameMap, NameSection,
+    StartSection, TypeSection, ValType,
 };
 
 /// The module that an engine must have which runs what others do not know.
@@ -71,11 +71,21 @@ struct Maker<'a> {
     chain: Option<(u32, u32)>,
     /// The first of the rows of cells behind records.
     rows: Option<u32>,
+    /// Records whose variables are added to maps before the report.
+    settled: Vec<Chain>,
     /// The first record of functions.
     frame_chain: Option<u32>,
     /// Functions under the names of their exports, in the order in which these came up.
     exports: Vec<(String, Vec<(u32, Shape)>)>,
     helpers: BTreeSet<u32>,
+}
+
+/// Records for which a function is to be called: the global that holds the first, where in each the next one is, the function.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    first: u32,
+    at: u32,
+    settle: u32,
 }
 
 /// Makes the module.
@@ -92,7 +102,7 @@ pub fn compile(
     let elements = elements::replace(program, &mut groups);
     let mut maker = Maker::new(program, libraries, options, extended);
     maker.keep(elements);
-    for group in &groups {
+    for group in &mut groups {
         maker.group(group, said);
     }
     if let Some(group) = ending.as_ref().and_then(group::of) {
@@ -151,6 +161,7 @@ impl<'a> Maker<'a> {
             flipped,
             chain: None,
             rows: None,
+            settled: Vec::new(),
             frame_chain: None,
             exports: vec![],
             helpers: BTreeSet::new(),
@@ -200,10 +211,28 @@ impl<'a> Maker<'a> {
     }
 
     /// The functions of a group of events, and their exports.
-    fn group(&mut self, group: &Group<'a>, said: &mut Diagnostics) {
+    fn group(&mut self, group: &mut Group<'a>, said: &mut Diagnostics) {
+        let link = group.link().map(|link| self.settle(group, link));
         let row = group.row(RECORD, |ty| self.support.core_pair(ty).is_none());
-        let record = group.needs_record().then(|| self.record(group, row.as_ref()));
+        let record = group.needs_record().then(|| self.record(group, row.as_ref(), link));
         self.probe(group, record.as_ref(), row.as_ref(), said);
+    }
+
+    /// The function that adds what has come together in variables of a site to maps; and how the records are chained for which it is to be called.
+    fn settle(&mut self, group: &Group<'a>, link: u32) -> Chain {
+        let places = group.places(RECORD);
+        let Some(&Storage::Memory(_, at)) = places.get(link as usize) else {
+            unreachable!("a site's variables are in its record")
+        };
+        let stmts: Vec<Stmt> = group.put_off.iter().map(Element::settle_site).collect();
+        let scope = Scope { sites: places, ..self.scope() };
+        let (settle, _) = self.function_with_sites("settle_site", true, &BTreeMap::new(), scope, |e| {
+            e.enter(&[]);
+            e.body(None, &stmts);
+        });
+        let chain = Chain { first: self.support.global(ValType::I32, 0), at, settle };
+        self.settled.push(chain);
+        chain
     }
 
     /// The functions that are called at a group's events, whose sites may have records.
@@ -265,7 +294,7 @@ impl<'a> Maker<'a> {
     }
 
     /// The function that makes the record of a site, and what it is given.
-    fn record(&mut self, group: &Group<'a>, row: Option<&SiteRow>) -> (u32, BTreeMap<Bound, Ty>) {
+    fn record(&mut self, group: &Group<'a>, row: Option<&SiteRow>, settled: Option<Chain>) -> (u32, BTreeMap<Bound, Ty>) {
         let chain = match self.chain {
             Some(chain) => chain,
             None => *self.chain.insert((self.support.global(ValType::I32, 0), self.support.global(ValType::I32, 0))),
@@ -330,6 +359,10 @@ impl<'a> Maker<'a> {
                     e.put().drop();
                 });
             }
+            if let Some(Chain { first, at, .. }) = settled {
+                e.put().local_get(record).global_get(first).i32_store(word(at, memory));
+                e.put().local_get(record).global_set(first);
+            }
             frames::append(e, chain, record);
         });
         self.helpers.insert(index);
@@ -379,6 +412,7 @@ impl<'a> Maker<'a> {
         let destination = &self.options.destination;
         let own = reports.is_empty() && reported;
         let settled: Vec<Stmt> = self.elements.iter().map(Element::settle).collect();
+        let chains = self.settled.clone();
         let (index, _) = self.function("exit", false, &BTreeMap::new(), vec![], |e, _| {
             e.open_destination(destination);
             e.settle_cells(rows);
@@ -388,6 +422,7 @@ impl<'a> Maker<'a> {
             }
             if own {
                 e.body(None, &settled);
+                chains.iter().for_each(|chain| e.call_each(chain));
                 e.heading(format);
                 if chain != (None, None) {
                     let records = e.support.runtime("records");
@@ -587,6 +622,17 @@ fn shape_of(module: &str, name: &str, libraries: &[Library]) -> Shape {
 }
 
 impl Emitter<'_> {
+    /// Calls a function for each record of a chain.
+    fn call_each(&mut self, chain: &Chain) {
+        let (memory, record) = (self.support.layout().memory, self.locals.keep(ValType::I32));
+        self.put().global_get(chain.first).local_set(record);
+        self.put().block(BlockType::Empty).loop_(BlockType::Empty);
+        self.put().local_get(record).i32_eqz().br_if(1);
+        self.put().local_get(record).call(chain.settle);
+        self.put().local_get(record).i32_load(word(chain.at, memory)).local_set(record);
+        self.put().br(0).end().end();
+    }
+
     /// The first value of a variable of a new record.
     fn begin(&mut self, variable: &Variable, place: Storage) {
         match &variable.init {
