@@ -68,6 +68,12 @@ impl Counting {
 }
 
 impl Counting {
+    /// Where the counter of a loop's first block is, if it is counted.
+    fn turn(&self, defined: usize, layout: &Layout, at: usize) -> Option<i32> {
+        let counter = self.functions.get(defined)?.turn(at as u32)?;
+        Some(layout.counter(self.before + self.first[defined] + counter))
+    }
+
     /// Where the counter is of activations that come from another version to a loop of a function, or that go into one.
     fn crossing(&self, defined: usize, layout: &Layout, at: usize, comes: bool) -> Option<i32> {
         let places = self.functions.get(defined)?;
@@ -128,6 +134,14 @@ impl Translator<'_> {
     pub(super) fn count_crossing(&mut self, at: usize, comes: bool) {
         let defined = self.index - self.info.imported.functions;
         if let Some(counter) = self.counting.crossing(defined as usize, self.layout, at, comes) {
+            self.add_to_counter(counter);
+        }
+    }
+
+    /// Counts a turn of the loop that begins here, if its first block is counted.
+    pub(super) fn count_turn(&mut self) {
+        let defined = (self.index - self.info.imported.functions) as usize;
+        if let Some(counter) = self.counting.turn(defined, self.layout, self.offset) {
             self.add_to_counter(counter);
         }
     }

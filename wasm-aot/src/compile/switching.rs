@@ -464,6 +464,7 @@ impl Translator<'_> {
         self.builder.ins().jump(start, &arguments(&params));
         self.go_on_in(start);
         self.switch_point();
+        self.count_turn();
         Ok(())
     }
 }

@@ -1,4 +1,7 @@
 //! Which edges are counted: those outside of a spanning tree of the graph, in which lie the edges that are gone most often.
+//!
+//! An edge from a block to itself lies in no tree. It would need code of its own between here and there, in the smallest of loops: instead the block is counted,
+//! where the loop begins; how often the edge was gone is what is left when all else that comes there is known.
 
 use super::graph::{Graph, Way};
 use std::collections::HashMap;
@@ -10,6 +13,8 @@ pub(crate) type Key = (u32, Way);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     counters: HashMap<Key, u32>,
+    /// Blocks that are counted instead of edges to themselves, by where they begin.
+    turns: HashMap<u32, u32>,
     /// The edges, by the numbers of their counters.
     edges: Vec<usize>,
     /// Loops: behind the counters of edges, each has one for activations that come there from another version of the code, and one for those that go.
@@ -20,11 +25,26 @@ impl Places {
     /// Chooses the edges of a graph that are counted; their counters are numbered from 0 in the order of edges.
     pub(crate) fn of(graph: &Graph) -> Self {
         let edges = counted(graph);
-        let counters = edges.iter().enumerate().map(|(number, edge)| {
+        let (mut counters, mut turns) = (HashMap::new(), HashMap::new());
+        for (number, edge) in (0..).zip(&edges) {
             let edge = &graph.edges[*edge];
-            ((edge.at, edge.way), number as u32)
-        });
-        Self { counters: counters.collect(), edges, loops: graph.loops.clone() }
+            let start = graph.blocks[edge.to as usize].start;
+            match edge.from == edge.to && graph.loops.binary_search(&start).is_ok() && !turns.contains_key(&start) {
+                true => turns.insert(start, number),
+                false => counters.insert((edge.at, edge.way), number),
+            };
+        }
+        Self { counters, turns, edges, loops: graph.loops.clone() }
+    }
+
+    /// The counter of the block that begins with the loop at `at`, if it is counted instead of an edge.
+    pub(crate) fn turn(&self, at: u32) -> Option<u32> {
+        self.turns.get(&at).copied()
+    }
+
+    /// The edges whose counters say how often their blocks were entered.
+    pub(super) fn turns(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.turns.values().map(|counter| (self.edges[*counter as usize], *counter))
     }
 
     /// The counter of activations that come from another version to the loop at `at`.

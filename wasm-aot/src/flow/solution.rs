@@ -54,7 +54,15 @@ pub(crate) fn solve(graph: &Graph, places: &Places, counters: &[u64], departures
             }
         }
     }
-    let edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
+    let mut edges: Vec<u64> = edges.into_iter().map(Option::unwrap_or_default).collect();
+    // So far such an edge says how often its block was entered; no other edge depends on it.
+    for (turn, _) in places.turns() {
+        let block = graph.edges[turn].to;
+        let others = (0..).zip(&graph.edges).filter(|(index, edge)| *index != turn && edge.to == block);
+        let others: i128 = others.map(|(index, _)| i128::from(edges[index])).sum();
+        let entered = i128::from(edges[turn]) - came_to(&crossed, &graph.blocks[block as usize]);
+        edges[turn] = u64::try_from(entered - others).unwrap_or(0);
+    }
     let mut blocks: Vec<i128> = graph.blocks.iter().map(|block| came_to(&crossed, block)).collect();
     for (edge, count) in graph.edges.iter().zip(&edges) {
         blocks[edge.to as usize] += i128::from(*count);
@@ -131,7 +139,8 @@ mod tests {
     fn walk(u: &mut Unstructured<'_>) -> Result<(Graph, Vec<u64>, Departures)> {
         let count = u.int_in_range(1..=8u32)?;
         let blocks = (0..=count).map(|block| Block { start: 10 * block, end: 10 * block + 10 }).collect();
-        let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new(), loops: Vec::new() };
+        let loops = (1..=count).filter(|_| u.arbitrary().unwrap_or(false)).map(|block| 10 * block).collect();
+        let mut graph = Graph { blocks, edges: Vec::new(), calls: Vec::new(), loops };
         let edge = |from, to, at, way, depth| Edge { from, to, at, way, depth };
         graph.edges.push(edge(OUTSIDE, 1, 0, Way::Entry, 0));
         for from in 1..=count {
@@ -165,7 +174,11 @@ mod tests {
         arbtest::arbtest(|u| {
             let (graph, gone, departures) = walk(u)?;
             let places = Places::of(&graph);
-            let counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
+            let mut counters: Vec<u64> = places.edges().iter().map(|edge| gone[*edge]).collect();
+            for (turn, counter) in places.turns() {
+                let comes = graph.edges.iter().zip(&gone).filter(|(edge, _)| edge.to == graph.edges[turn].to);
+                counters[counter as usize] = comes.map(|(_, gone)| gone).sum();
+            }
             assert_eq!(solve(&graph, &places, &counters, &departures).edges, gone, "{graph:?}");
             Ok(())
         });
