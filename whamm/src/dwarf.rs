@@ -50,11 +50,8 @@ impl Lines {
             while let Ok(Some((header, row))) = rows.next_row() {
                 let number = row.file_index();
                 let file = *known.entry(number).or_insert_with(|| {
-                    let name = header
-                        .file(number)
-                        .and_then(|f| dwarf.attr_string(&unit, f.path_name()).ok())
-                        .map(|s| s.to_string_lossy().into_owned());
-                    self.files.push(name.unwrap_or_default());
+                    let path = header.file(number).map(|file| path(dwarf, &unit, header, file));
+                    self.files.push(path.unwrap_or_default());
                     u32::try_from(self.files.len() - 1).unwrap_or(0)
                 });
                 let line = if row.end_sequence() { 0 } else { row.line().map_or(0, |l| u32::try_from(l.get()).unwrap_or(0)) };
@@ -69,6 +66,30 @@ impl Lines {
         let at = self.rows.partition_point(|r| r.0 <= address).checked_sub(1)?;
         let (_, file, line) = self.rows[at];
         (line != 0).then(|| (self.files[file as usize].as_str(), line))
+    }
+}
+
+/// Where a file is: in a directory, which may be in the one in which the unit was compiled. The first directory is that one.
+fn path<'a>(
+    dwarf: &gimli::Dwarf<EndianSlice<'a, LittleEndian>>,
+    unit: &gimli::Unit<EndianSlice<'a, LittleEndian>>,
+    header: &gimli::LineProgramHeader<EndianSlice<'a, LittleEndian>>,
+    file: &gimli::FileEntry<EndianSlice<'a, LittleEndian>>,
+) -> String {
+    let text = |value| dwarf.attr_string(unit, value).ok();
+    let directory = file.directory(header).filter(|_| file.directory_index() != 0).and_then(text);
+    let parts = unit.comp_dir.into_iter().chain(directory).chain(text(file.path_name()));
+    parts.fold(String::new(), |path, part| within(&path, &part.to_string_lossy()))
+}
+
+/// A path that begins in a directory, unless it says where it begins.
+fn within(directory: &str, path: &str) -> String {
+    let is_rooted = path.starts_with(['/', '\\']) || path.get(1..3) == Some(":\\");
+    match directory {
+        "" => path.to_owned(),
+        _ if is_rooted => path.to_owned(),
+        directory if directory.ends_with('/') => format!("{directory}{path}"),
+        directory => format!("{directory}/{path}"),
     }
 }
 

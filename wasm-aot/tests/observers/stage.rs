@@ -75,6 +75,12 @@ impl Run {
         function.call(&mut self.store, args)
     }
 
+    /// Whether the program exports a function.
+    pub(crate) fn has(&mut self, name: &str) -> bool {
+        let instance = *self.instance.as_ref().expect("an instance");
+        instance.get_func(&mut self.store, name).is_some()
+    }
+
     /// A global that the first monitor exports.
     pub(crate) fn global(&mut self, name: &str) -> i64 {
         self.observation.settle(&mut self.store);

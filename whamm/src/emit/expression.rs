@@ -125,7 +125,6 @@ impl Emitter<'_> {
         let message = format!("`{}` is not known here", b.name());
         let help = match b {
             Bound::ProbeId => "only the engine target (`--wei`) knows it",
-            Bound::File | Bound::Line => "only the rewriting target knows it, from the program's debug information",
             _ => "not every target and mode can provide it: see `whamm info -v`",
         };
         self.support.refused.push((e.span, message, help.into()));

@@ -62,7 +62,7 @@ impl Hoist<'_> {
     fn hoisted(&mut self, e: Expr) -> Expr {
         let kept = match &e.kind {
             ExprKind::Bound(
-                Bound::Fname | Bound::Opname | Bound::TargetFnName | Bound::TargetFnType | Bound::TargetImpModule,
+                Bound::Fname | Bound::File | Bound::Opname | Bound::TargetFnName | Bound::TargetFnType | Bound::TargetImpModule,
             ) => true,
             ExprKind::Library(call, _) => call.at_match,
             _ => false,
@@ -192,17 +192,6 @@ fn counted(probe: &Probe) -> bool {
     matches!(probe.matched.event, Event::Opcode(op) if op.name == "br_table")
 }
 
-/// Where a probe asks for what only the program's debug information says.
-fn asks_lines(probe: &Probe) -> Option<crate::source::Span> {
-    let mut found = None;
-    probe.body.walk(&mut |e| {
-        if matches!(e.kind, ExprKind::Bound(Bound::File | Bound::Line)) {
-            found = Some(e.span);
-        }
-    });
-    found
-}
-
 /// All groups, in the order of scripts; what no engine can do is said.
 pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<Group<'a>> {
     let mut list: Vec<Group<'a>> = Vec::new();
@@ -216,16 +205,6 @@ pub(super) fn collect<'a>(program: &'a Program, said: &mut Diagnostics) -> Vec<G
         if !probe.body.assigned.is_empty() {
             let message = "assigning to what the program computes is not possible in an engine";
             said.push_help(Kind::WeiError, Some(probe.span), message, "the rewriting target can: give the program with `-a`");
-            continue;
-        }
-        if let Some(span) = asks_lines(probe) {
-            let message = "an engine does not hand over source places";
-            said.push_help(
-                Kind::WeiError,
-                Some(span),
-                message,
-                "the rewriting target knows `file` and `line`: give the program with `-a`",
-            );
             continue;
         }
         let Some(group) = of(probe) else { continue };
@@ -242,6 +221,8 @@ fn is_extension(bound: Bound) -> bool {
     matches!(
         bound,
         Bound::OpIdx
+            | Bound::File
+            | Bound::Line
             | Bound::AppMemId
             | Bound::Res(_)
             | Bound::Targets

@@ -327,7 +327,7 @@ impl<'a> Maker<'a> {
             }
             e.put().call(alloc).local_tee(record).i32_const(kind.cast_signed()).i32_store(word(4, memory));
             // What the engine hands over is overwritten at the next site.
-            for bound in [Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule] {
+            for bound in [Bound::File, Bound::TargetFnName, Bound::TargetFnType, Bound::TargetImpModule] {
                 if scope.bounds.contains_key(&bound) {
                     let text = at(bound);
                     e.put().local_get(text).local_get(text + 1).call(intern).local_set(text);
