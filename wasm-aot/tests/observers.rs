@@ -427,6 +427,37 @@ fn what_is_set_to_different_things_depends_on_the_order() {
     }
 }
 
+#[test]
+fn what_follows_is_exact_in_the_middle_of_the_program() {
+    // Three instructions and a call, two turns of four instructions and a call in between, and what is behind.
+    let program = r#"(module (import "env" "log" (func $log (param i32)))
+        (func $deep (param i32) (nop) (call $log (local.get 0)) (nop))
+        (func (export "main") (param i32) (result i32)
+            (nop)
+            (loop $again (call $deep (local.get 0)) (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))
+            (call $log (i32.const 0))
+            (local.get 0)))"#;
+    let counts = r#"(module (global $seen (export "seen") (mut i64) (i64.const 0))
+        (func (export "wasm:opcode:*") (global.set $seen (i64.add (global.get $seen) (i64.const 1)))))"#;
+    let once = r#"(module (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
+        (global $seen (export "seen") (mut i64) (i64.const 0))
+        (func (export "wasm:opcode:* (probe_id)") (param i32)
+            (global.set $seen (i64.add (global.get $seen) (i64.const 1))) (call $remove (local.get 0))))"#;
+    for (monitor, toggled) in [(counts, false), (counts, true), (once, false)] {
+        let told = BOTH.map(|calls| {
+            let bytes = wat::parse_str(monitor).expect("it is text");
+            let toggle = |observer: &mut wasm_aot::observer::Observer| observer.set_toggled(toggled);
+            let run = stage::run_with(&[("m", &bytes)], &[], program.as_bytes(), calls, toggle);
+            let mut run = run.unwrap_or_else(|error| panic!("{error}"));
+            run.call("main", &[Val::I32(3)]).expect("it runs");
+            let told = run.told.lock().expect("no panic").clone();
+            (told, run.global("seen"))
+        });
+        assert_eq!(told[0], told[1], "toggled: {toggled}");
+        assert_eq!(told[0].0.len(), 4);
+    }
+}
+
 /// Comes to a condition, a branch and a table with each number from the one given down to 0: in the table, 0 and 2 are entries, all from 3 on the rest.
 const WAYS: &str = r#"(module
     (func (export "main") (param $n i32) (result i32) (local $odd i32)

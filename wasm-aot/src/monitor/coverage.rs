@@ -42,7 +42,7 @@ impl Hooked for Coverage {
         let mut report = Report::new("coverage", columns);
         let places = Places::of(module);
         let mut sums = [0; 4];
-        self.noted.each(module, |function, executed| {
+        self.noted.each(module, &[], |function, executed| {
             let covered = executed.instructions;
             let count = covered.iter().filter(|covered| **covered).count();
             let counts = [count, covered.len(), executed.blocks, function.blocks.len()];

@@ -121,10 +121,10 @@ impl Noted {
         let _ = module.retire(origin, whose);
     }
 
-    /// Visits each function, with what of it was executed so far.
-    pub(crate) fn each(&self, module: &Module, mut visit: impl FnMut(&Function, Executed)) {
+    /// Visits each function, with what of it was executed so far, if frames wait at these addresses.
+    pub(crate) fn each(&self, module: &Module, waiting: &[usize], mut visit: impl FnMut(&Function, Executed)) {
         let Some(functions) = self.functions.get() else { return };
-        let (noted, departed) = (self.noted(module, functions), module.inner.departed());
+        let (noted, departed) = (self.noted(module, functions), module.inner.departed(waiting));
         let none = BTreeSet::new();
         for function in functions {
             let departed = departed.get(&function.index).unwrap_or(&none);

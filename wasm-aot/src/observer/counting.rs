@@ -8,7 +8,7 @@ use super::binding::Binding;
 use super::derived::{Derivation, Derivations};
 use super::switches::Switches;
 use crate::error::Error;
-use crate::runtime::{Reading, StoreCore};
+use crate::runtime::{Reading, StoreCore, waiting};
 use crate::{Instance, Module};
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -84,7 +84,7 @@ impl Counting {
     fn settle(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         if is_switched(&mut state.calls, &self.switches) {
-            self.read(&mut state);
+            self.read(&mut state, &[]);
             switch(&mut state.calls, &self.switches);
         }
         let is_due = state.is_wanted && self.switches.on() > 0;
@@ -107,10 +107,10 @@ impl Counting {
         Ok(())
     }
 
-    /// Reads what was counted since somebody has read it.
-    fn read(&self, state: &mut State) {
+    /// Reads what was counted since somebody has read it, if frames wait at these addresses.
+    fn read(&self, state: &mut State, waiting: &[usize]) {
         let reading = match &state.counted {
-            Counted::On => self.module.reading(),
+            Counted::On => self.module.reading_at(waiting),
             Counted::Off(since) => since.clone(),
         };
         let own = reading.and_then(|reading| self.module.counts_of(&reading.since(&state.foreign)));
@@ -122,14 +122,14 @@ impl Counting {
     /// Gives cells what belongs to them by now.
     pub(super) fn tell(&self, core: &StoreCore, instance: Instance) {
         let mut state = self.state.lock();
-        self.read(&mut state);
+        self.read(&mut state, &waiting(core));
         state.calls.tell(core, |_| Some(instance));
     }
 
     /// How many calls there were.
     pub(super) fn events(&self) -> u64 {
         let mut state = self.state.lock();
-        self.read(&mut state);
+        self.read(&mut state, &[]);
         state.events
     }
 }

@@ -15,7 +15,7 @@ use crate::compile::{Draft, Guest};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::monitor::Noted;
-use crate::runtime::{Origin, StoreCore};
+use crate::runtime::{Origin, StoreCore, waiting};
 use crate::{Counts, FunctionCounts, Instance, Module};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
@@ -79,9 +79,11 @@ impl Derivation {
 
     /// Control has come there so often altogether; gives how many calls are new.
     fn read(&mut self, count: u64) -> u64 {
-        let more = count.wrapping_sub(std::mem::replace(&mut self.seen, count));
+        // While the program runs, what is on its way may be there once, and not the next time.
+        let more = count.saturating_sub(self.seen);
+        self.seen += more;
         let calls = if self.is_on { more } else { 0 };
-        self.due = self.due.wrapping_add(calls);
+        self.due += calls;
         calls
     }
 
@@ -133,8 +135,8 @@ impl Derivations {
     }
 
     /// Reads to which places control has come.
-    fn read_notes(&mut self, module: &Module, noted: &Noted) {
-        noted.each(module, |function, executed| {
+    fn read_notes(&mut self, module: &Module, noted: &Noted, waiting: &[usize]) {
+        noted.each(module, waiting, |function, executed| {
             for one in self.of(function.index) {
                 // A function has been called if its first instruction was executed.
                 let place = function.instructions.partition_point(|at| *at < one.offset);
@@ -220,11 +222,13 @@ impl Derived {
 
     /// Gives cells what belongs to them by now: those of monitors that have an instance in the store.
     pub(super) fn settle(&mut self, module: &Module, core: &StoreCore, instance: impl Fn(usize) -> Option<Instance>) {
-        if let Some(counts) = module.counts().filter(|_| self.needs_counts()) {
+        let waiting = waiting(core);
+        let reading = if self.needs_counts() { module.reading_at(&waiting) } else { None };
+        if let Some(counts) = reading.and_then(|reading| module.counts_of(&reading)) {
             self.counted.read(module, &counts);
         }
         if let Some(noted) = &self.noted {
-            self.once.read_notes(module, noted);
+            self.once.read_notes(module, noted, &waiting);
         }
         self.counted.tell(core, &instance);
         self.once.tell(core, &instance);

@@ -195,6 +195,12 @@ impl Module {
         is_there.then(|| Reading::new(counters(), module.departures.all()))
     }
 
+    /// The same when frames of machine code wait at these addresses: what is behind there in their blocks was not executed so far.
+    pub(crate) fn reading_at(&self, waiting: &[usize]) -> Option<Reading> {
+        let own = waiting.iter().copied().filter(|pc| self.inner.departs_at(*pc));
+        Some(self.reading()?.with_departures(own))
+    }
+
     /// How often everything was executed, by what counters said, or by what they said more than before.
     pub(crate) fn counts_of(&self, reading: &Reading) -> Option<Counts> {
         let module = &self.inner;

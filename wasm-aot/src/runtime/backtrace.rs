@@ -48,6 +48,29 @@ pub(crate) fn here(store: &StoreCore) -> Backtrace {
     Backtrace { frames }
 }
 
+/// Where frames of machine code are that wait for the host, of all activations of the store: addresses inside of their instructions.
+pub(crate) fn waiting(store: &StoreCore) -> Vec<usize> {
+    let mut all = Vec::new();
+    let mut add = |(frame, pc): (usize, usize)| {
+        if pc != 0 {
+            all.push(pc - 1);
+            // SAFETY: (1) trampolines note the frame pointer of the machine code that called them, and it waits for the host.
+            unsafe { walk(store, frame, |pc| (all.push(pc - 1), true).1) };
+        }
+    };
+    add(store.exit());
+    let mut at = activation::current().cast_const();
+    while !at.is_null() {
+        // SAFETY: (1) activations are on this thread's stack, innermost first, and live.
+        let activation = unsafe { &*at };
+        if std::ptr::eq(activation.store, store) {
+            add(activation.outer_exit);
+        }
+        at = activation.outer;
+    }
+    all
+}
+
 fn of_exit(store: &StoreCore, frame: usize, pc: usize) -> Vec<FrameInfo> {
     if pc == 0 {
         return Vec::new();

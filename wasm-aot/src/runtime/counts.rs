@@ -141,6 +141,12 @@ impl Reading {
         Self { counters, departures }
     }
 
+    /// The same when frames have left at these addresses, too.
+    pub(super) fn with_departures(mut self, places: impl Iterator<Item = usize>) -> Self {
+        places.for_each(|pc| *self.departures.entry(pc).or_default() += 1);
+        self
+    }
+
     /// What was counted since they said something else.
     pub(crate) fn since(mut self, earlier: &Self) -> Self {
         let counters = self.counters.iter_mut().zip(&earlier.counters);
@@ -198,10 +204,12 @@ impl ModuleInner {
         departures
     }
 
-    /// The instructions of functions, by their indices, at which frames were taken away.
-    pub(crate) fn departed(&self) -> HashMap<u32, BTreeSet<u32>> {
+    /// The instructions of functions, by their indices, at which frames were taken away, or wait.
+    pub(crate) fn departed(&self, waiting: &[usize]) -> HashMap<u32, BTreeSet<u32>> {
         let first = self.info.imported.functions;
-        let each = self.departures_by_function(&self.departures.all()).into_iter();
+        let mut all = self.departures.all();
+        all.extend(waiting.iter().filter(|pc| self.departs_at(**pc)).map(|pc| (*pc, 1)));
+        let each = self.departures_by_function(&all).into_iter();
         each.map(|(function, at)| (first + function as u32, at.into_keys().collect())).collect()
     }
 

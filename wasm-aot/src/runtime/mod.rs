@@ -44,6 +44,7 @@ mod value;
 mod version;
 mod wait;
 
+pub(crate) use backtrace::waiting;
 pub(crate) use bare::{Bareness, Want};
 pub(crate) use code::{Code, Tables};
 pub(crate) use context::store_id_of;

@@ -2,7 +2,7 @@
 
 use wasm_aot::observer::{Observation, Observer, ObserverError, ProbeCalls, Program, Switches, add_to_linker};
 use wasm_aot::wasi::{self, Buffer, Sink, WasiCtx};
-use wasm_aot::{Engine, Error, Instance, Linker, Module, Store, Val};
+use wasm_aot::{Caller, Engine, Error, Instance, Linker, Module, Store, Val};
 
 /// What a program and a monitor have in common: each has a world of its own.
 pub(crate) struct World {
@@ -17,7 +17,11 @@ pub(crate) struct Run {
     instance: Result<Instance, Error>,
     printed: Buffer,
     monitors: Vec<Instance>,
+    /// What was seen whenever the program called `log`.
+    pub(crate) told: Told,
 }
+
+type Told = std::sync::Arc<std::sync::Mutex<Vec<i64>>>;
 
 pub(crate) fn run(
     monitors: &[(&str, &[u8])],
@@ -63,9 +67,17 @@ pub(crate) fn run_with(
     let observation = std::sync::Arc::new(Observation::new(&mut store, observers, &program, calls, None)?);
     let mut linker = Linker::new(&engine);
     wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program).expect("linked");
-    linker.func_wrap("env", "log", |_: i32| {}).expect("linked");
+    // In the middle of the program, what the first monitor has seen by then.
+    let (own, first, told) = (std::sync::Arc::clone(&observation), instances.first().copied(), Told::default());
+    let heard = std::sync::Arc::clone(&told);
+    let log = move |mut caller: Caller<'_, World>, _: i32| {
+        own.settle(&mut caller);
+        let seen = first.and_then(|monitor| monitor.get_global(&mut caller, "seen"));
+        heard.lock().expect("no panic").extend(seen.and_then(|seen| seen.get(&mut caller).ok()?.i64()));
+    };
+    linker.func_wrap("env", "log", log).expect("linked");
     let instance = linker.instantiate(&mut store, observation.module());
-    Ok(Run { store, observation, instance, printed, monitors: instances })
+    Ok(Run { store, observation, instance, printed, monitors: instances, told })
 }
 
 impl Run {
