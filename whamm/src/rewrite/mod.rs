@@ -89,8 +89,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) globals: Vec<Storage>,
     pub(crate) added_only: std::collections::HashSet<u32>,
     pub(crate) rows: Rows,
-    /// Elements of maps with constant keys that are summed in Wasm globals: map, key, global, and whether it is an i64.
-    pub(crate) elements: BTreeMap<(u32, i64), (Expr, u32, bool)>,
+    /// Elements of maps with constant keys that are summed in Wasm globals.
+    pub(crate) elements: BTreeMap<(u32, Vec<tally::Constant>), tally::Summed>,
     /// What the runs of stretches add to sums.
     pub(crate) parts: BTreeMap<tally::Sum, Vec<tally::Part>>,
     /// Counters of choices that fall otherwise, as global variables, by what each undoes and what it does.

@@ -223,10 +223,9 @@ impl<'a> Rewriter<'a> {
     fn merge_elements(&mut self, locals: &mut Locals) -> Vec<u8> {
         let elements = std::mem::take(&mut self.elements);
         let mut code = Vec::new();
-        for ((_, key), (map, counter, wide)) in elements {
+        for tally::Summed { map, key, sum: (counter, wide) } in elements.into_values() {
             let (reach, slot) = (self.support.reach(), tally::slot(wide));
             let Ty::Map(kv) = map.ty.clone() else { continue };
-            let key = crate::hir::Expr { kind: crate::hir::ExprKind::Int(key.into()), ty: kv.0.clone(), span: map.span };
             let held = Storage::Globals(counter);
             let stmt = Stmt::Update(
                 crate::hir::Place::Element(Box::new(map.clone()), Box::new(key)),

@@ -12,6 +12,7 @@ use crate::hir::{Body, Expr, ExprKind, Place, Program, Stmt, Var};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 use std::collections::{BTreeMap, HashSet};
+use std::rc::Rc;
 use wasm_encoder::{InstructionSink, ValType};
 
 /// A counter, and whether it is an i64.
@@ -19,6 +20,33 @@ pub(crate) type Sum = (u32, bool);
 
 /// What is added to which sums.
 pub(crate) type Gains = Vec<(Sum, i64)>;
+
+/// An element of a map that is summed in a Wasm global until the report.
+#[derive(Clone, Debug)]
+pub(crate) struct Summed {
+    pub(crate) map: Expr,
+    pub(crate) key: Expr,
+    pub(crate) sum: Sum,
+}
+
+/// What a key is made of that is constant.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Constant {
+    Int(i64),
+    Bool(bool),
+    Str(Rc<str>),
+}
+
+/// The parts of a key, if all of them are constant.
+pub(crate) fn constants(key: &Expr) -> Option<Vec<Constant>> {
+    Some(match &key.kind {
+        ExprKind::Int(n) => vec![Constant::Int(i64::try_from(*n).ok()?)],
+        ExprKind::Bool(truth) => vec![Constant::Bool(*truth)],
+        ExprKind::Str(text) => vec![Constant::Str(Rc::clone(text))],
+        ExprKind::Tuple(parts) => parts.iter().map(constants).collect::<Option<Vec<_>>>()?.concat(),
+        _ => return None,
+    })
+}
 
 /// What the runs of a stretch add to a sum: how often it was run is in a counter, and each run adds an amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

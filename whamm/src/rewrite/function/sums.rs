@@ -6,6 +6,7 @@
 use super::*;
 use crate::emit::cells::rise;
 use crate::hir::{Body, Stmt};
+use crate::rewrite::tally::{Constant, Summed};
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
 
@@ -23,7 +24,7 @@ enum Addend<'p> {
     /// A global variable.
     Global(u32, &'p Ty),
     /// An element of a global map with a known key.
-    Element(u32, i64, &'p Expr, Ty),
+    Element { number: u32, constants: Vec<Constant>, map: &'p Expr, key: Expr, ty: Ty },
 }
 
 /// What statements do instead of what is usual.
@@ -42,7 +43,7 @@ impl Addend<'_> {
     fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Site(a, _), Self::Site(b, _)) | (Self::Global(a, _), Self::Global(b, _)) => a == b,
-            (Self::Element(a, k, ..), Self::Element(b, l, ..)) => (a, k) == (b, l),
+            (Self::Element { number: a, constants: k, .. }, Self::Element { number: b, constants: l, .. }) => (a, k) == (b, l),
             _ => false,
         }
     }
@@ -99,7 +100,7 @@ impl<'a> Walker<'_, 'a> {
             let (place, amount) = tally::addition(stmt)?;
             let addend = self.addend(place, site)?;
             // An element that is added to is there, whatever it becomes: sums of elements must not fall.
-            if let (Addend::Element(..), Stmt::Update(_, op, value)) = (&addend, stmt) {
+            if let (Addend::Element { .. }, Stmt::Update(_, op, value)) = (&addend, stmt) {
                 rise(*op, value)?;
             }
             let gain = Gain { addend, always: amount.wrapping_mul(times.0), through: amount.wrapping_mul(times.1) };
@@ -135,8 +136,8 @@ impl<'a> Walker<'_, 'a> {
             Place::Element(map, key) => {
                 let ExprKind::Var(Var::Global(n)) = map.kind else { return None };
                 let key = fold::fold((**key).clone(), site);
-                let (ExprKind::Int(k), true) = (&key.kind, self.r.added_only.contains(&n)) else { return None };
-                Some(Addend::Element(n, i64::try_from(*k).ok()?, map, place.ty()))
+                let constants = tally::constants(&key).filter(|_| self.r.added_only.contains(&n))?;
+                Some(Addend::Element { number: n, constants, map, key, ty: place.ty() })
             }
             _ => None,
         }
@@ -256,11 +257,10 @@ impl<'a> Walker<'_, 'a> {
                         self.add((global, tally::is_wide(ty)), always, through);
                     }
                 }
-                Addend::Element(n, key, map, ty) => {
+                Addend::Element { number, constants, map, key, ty } => {
                     let (slot, support) = (ty.slots()[0], &mut self.r.support);
-                    let wide = slot == ValType::I64;
-                    let entry = self.r.elements.entry((n, key)).or_insert_with(|| (map.clone(), support.counter(slot), wide));
-                    let sum = (entry.1, wide);
+                    let summed = || Summed { map: map.clone(), key, sum: (support.counter(slot), slot == ValType::I64) };
+                    let sum = self.r.elements.entry((number, constants)).or_insert_with(summed).sum;
                     self.add(sum, always, through);
                 }
             }
