@@ -434,7 +434,9 @@ fn a_file_has_code_that_counts_if_a_monitor_in_it_only_adds() {
     let program = place.file("program.wat", PROGRAM);
     let adds = "wasm:opcode:if:before { report var even: u32; report var odd: u32; if (arg0 != 0) { even++; } else { odd++; } }";
     let looks = "report var last: i32; wasm:opcode:i32.sub:before { last = arg1; }";
-    for (name, text, counts, said) in [("adds", adds, true, "even, u32"), ("looks", looks, false, "last, i32")] {
+    let goes = "use dyninstr; wasm:opcode:*:before { report var seen: bool; seen = true; dyninstr.remove_probe(probe_id); }";
+    let all = [("adds", adds, true, "even, u32"), ("looks", looks, false, "last, i32"), ("goes", goes, false, "seen, bool")];
+    for (name, text, counts, said) in all {
         let script = place.file(&format!("{name}.mm"), text);
         let file = place.0.join(format!("{name}.aot")).display().to_string();
         place.good(&["compile", &program, "-o", &file, "--monitor", &script]);

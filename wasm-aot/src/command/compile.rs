@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use wasm_aot::observer::Program;
+use wasm_aot::observer::{Needs, Program};
 use wasm_aot::wasi::WasiCtx;
 use wasm_aot::{AsContextMut, Engine, Module, Store};
 
@@ -59,8 +59,9 @@ fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> 
         let mut store = Store::new(engine, World { program: world()?, monitors: world()? });
         let observer = packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
         // What goes wrong at the program's places is told when it runs.
-        packed.is_counted = observer.only_adds(&mut store, &program).unwrap_or(false);
-        counts |= packed.is_counted;
+        let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);
+        packed.is_called = needs == Needs::Calls;
+        counts |= needs == Needs::Counts;
         all.push(packed);
     }
     Ok((postcard::to_stdvec(&all).map_err(Failure::new)?, counts))

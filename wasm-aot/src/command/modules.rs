@@ -46,8 +46,8 @@ pub(crate) struct Packed {
     text: String,
     module: Vec<u8>,
     libraries: Vec<(String, Vec<u8>)>,
-    /// Whether it only adds to numbers of its own: the program's code in the file counts for it.
-    pub(crate) is_counted: bool,
+    /// Whether its functions are called: otherwise counters in the program's code, or notes, tell what they would have done.
+    pub(crate) is_called: bool,
 }
 
 impl Packed {
@@ -59,10 +59,10 @@ impl Packed {
         }
     }
 
-    /// What was asked for. Unless the program's code in the file counts for it, it can be switched: that code is without it.
+    /// What was asked for. If its functions are called, it can be switched: the code in the file is without it.
     pub(crate) fn chosen(&self) -> Result<Chosen, Failure> {
         let chosen = Chosen::parse(&self.text)?;
-        Ok(Chosen { toggled: chosen.toggled || !self.is_counted, ..chosen })
+        Ok(Chosen { toggled: chosen.toggled || self.is_called, ..chosen })
     }
 
     /// Compiles it, with its libraries.
@@ -175,7 +175,7 @@ impl Chosen {
     pub(crate) fn pack(&self, text: &str) -> Result<Packed, Failure> {
         let library = |path: &PathBuf| Ok((stem(path), read(path)?));
         let libraries = self.libraries.iter().map(library).collect::<Result<Vec<_>, Failure>>()?;
-        Ok(Packed { text: text.to_owned(), module: self.bytes()?, libraries, is_counted: true })
+        Ok(Packed { text: text.to_owned(), module: self.bytes()?, libraries, is_called: false })
     }
 
     /// Compiles it, with its libraries.

@@ -34,7 +34,7 @@ mod tidying;
 
 pub use guest::Observer;
 pub use host::{Program, add_to_linker, printed_during};
-pub use observation::{Matched, Observation, ProbeCalls, Switched};
+pub use observation::{Matched, Needs, Observation, ProbeCalls, Switched};
 pub use selection::{Selection, SelectionError};
 pub use switches::Switches;
 pub(crate) use tally::Cell;

@@ -37,6 +37,17 @@ pub enum ProbeCalls {
     Direct,
 }
 
+/// What a monitor needs of a program's code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Calls of its functions.
+    Calls,
+    /// Counters: what calls would have done follows from them, or from notes.
+    Counts,
+    /// Notes of what was executed.
+    Notes,
+}
+
 /// A program, and the monitors that look at it. It may be asked from any thread; what needs the program's store is given it.
 #[derive(Debug)]
 pub struct Observation {
@@ -499,14 +510,18 @@ impl Observer {
         imports.iter().any(|import| import.module == module && names.contains(&import.name.as_str()))
     }
 
-    /// Whether all that it does at a program is to add to numbers of its own: the program's code does not call it then, but has to count. It has been
-    /// asked everything that is asked when it is compared with the program, and is good for nothing else afterwards.
-    pub fn only_adds<T: 'static>(self, mut store: impl AsContextMut<Data = T>, program: &Program) -> Result<bool, ObserverError> {
+    /// What it needs of a program's code. It has been asked everything that is asked when it is compared with the program, and is good for nothing else
+    /// afterwards.
+    pub fn needs<T: 'static>(self, mut store: impl AsContextMut<Data = T>, program: &Program) -> Result<Needs, ObserverError> {
         let Matched { observer, guest, list, .. } = Matched::new(store.as_context_mut(), self, 0, ProbeCalls::Inlined, program)?;
         let sizes = observer.instance.sizes(store.as_context_mut().core());
         let all = || Derivation::of_all(0, &guest, &list, &sizes, &program.bytes);
-        let all = observer.derivations(ProbeCalls::Inlined, all).unwrap_or_default();
-        Ok(!observer.is_switched_from_outside() && !all.is_empty() && all.iter().all(Derivation::needs_counts))
+        let own = observer.derivations(ProbeCalls::Inlined, all).filter(|own| !own.is_empty());
+        Ok(match own.filter(|_| !observer.is_switched_from_outside()) {
+            None => Needs::Calls,
+            Some(own) if own.iter().any(Derivation::needs_counts) => Needs::Counts,
+            Some(_) => Needs::Notes,
+        })
     }
 
     /// Its calls as what follows without them, if it does, they are to be written out, and nobody looks at its cells meanwhile.
