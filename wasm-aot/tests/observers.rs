@@ -458,6 +458,32 @@ fn what_follows_is_exact_in_the_middle_of_the_program() {
     }
 }
 
+#[test]
+fn who_looks_at_few_places_of_a_program_is_called_rather_than_have_all_of_it_counted() {
+    let few = r#"(module (global $n (export "n") (mut i32) (i32.const 0))
+        (func (export "wasm:func:entry") (global.set $n (i32.add (global.get $n) (i32.const 1)))))"#;
+    let many = r#"(module (global $n (export "n") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:*") (global.set $n (i32.add (global.get $n) (i32.const 1)))))"#;
+    let seen = |monitors: &[&str], alone: bool| {
+        let bytes: Vec<Vec<u8>> = monitors.iter().map(|text| wat::parse_str(text).expect("it is text")).collect();
+        let named: Vec<(&str, &[u8])> = bytes.iter().map(|bytes| ("m", &bytes[..])).collect();
+        let ready = |observer: &mut wasm_aot::observer::Observer| {
+            if alone {
+                observer.set_alone();
+            }
+        };
+        let run = stage::run_with(&named, &[], WAYS.as_bytes(), ProbeCalls::Inlined, ready);
+        let mut run = run.unwrap_or_else(|error| panic!("{error}"));
+        run.call("main", &[Val::I32(9)]).expect("it runs");
+        (run.observation.module().counts().is_some(), run.global("n"))
+    };
+    assert_eq!(seen(&[few], true), (false, 1));
+    // Somebody else may instantiate the program, or has it counted anyway.
+    assert_eq!(seen(&[few], false), (true, 1));
+    assert_eq!(seen(&[few, many], true), (true, 1));
+    assert_eq!(seen(&[many], true), seen(&[many], false));
+}
+
 /// Comes to a condition, a branch and a table with each number from the one given down to 0: in the table, 0 and 2 are entries, all from 3 on the rest.
 const WAYS: &str = r#"(module
     (func (export "main") (param $n i32) (result i32) (local $odd i32)

@@ -222,6 +222,7 @@ impl Compiled {
         let mut observer = observer.map_err(refused)?;
         observer.on_failure(|what| super::complain(what));
         observer.set_toggled(self.chosen.toggled);
+        observer.set_alone();
         self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());
         self.chosen.calls.into_iter().for_each(|calls| observer.set_calls(calls));

@@ -79,6 +79,23 @@ pub(crate) struct Graph {
     pub(crate) loops: Vec<u32>,
 }
 
+impl Graph {
+    /// Where blocks begin that are executed, in order, and in how many loops they lie.
+    pub(crate) fn depths(&self) -> Vec<(u32, u32)> {
+        let mut depths: Vec<(u32, u32)> = self.blocks.iter().map(|block| (block.start, 0)).collect();
+        for edge in &self.edges {
+            for block in [edge.from, edge.to] {
+                let depth = &mut depths[block as usize].1;
+                *depth = edge.depth.max(*depth);
+            }
+        }
+        // The first stands for what is outside.
+        let mut depths: Vec<(u32, u32)> = depths.into_iter().skip(1).collect();
+        depths.sort_unstable();
+        depths
+    }
+}
+
 /// What encloses an instruction.
 struct Frame {
     kind: Kind,

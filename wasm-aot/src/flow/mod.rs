@@ -14,5 +14,5 @@ mod solution;
 
 pub(crate) use graph::{Block, Edge, Graph, Way, Ways};
 pub(crate) use loops::{CARRIED, Loop, Loops};
-pub(crate) use places::Places;
+pub(crate) use places::{Places, often};
 pub(crate) use solution::{Departures, Flow, solve};

@@ -69,6 +69,11 @@ impl Places {
         self.counters.get(&(at, way)).copied()
     }
 
+    /// How often counters are added to, about.
+    pub(crate) fn cost(&self, graph: &Graph) -> u64 {
+        self.edges.iter().map(|edge| often(graph.edges[*edge].depth)).sum()
+    }
+
     /// How many counters there are.
     pub(crate) fn len(&self) -> u32 {
         (self.edges.len() + 2 * self.loops.len()) as u32
@@ -78,6 +83,11 @@ impl Places {
     pub(super) fn edges(&self) -> &[usize] {
         &self.edges
     }
+}
+
+/// How often what lies in so many loops is executed, for each time that the function is, about.
+pub(crate) fn often(depth: u32) -> u64 {
+    8u64.pow(depth.min(16))
 }
 
 /// The counted edges, in order.

@@ -2,7 +2,7 @@
 
 use super::binding::Binding;
 use super::counting::{Counting, Place};
-use super::derived::{Derivation, Derived};
+use super::derived::{Derivation, Derived, calls_take_less};
 use super::insertion::Inserted;
 use super::observation::{Matched, Monitor, Observation, Places, ProbeCalls, begin, begin_counting, bound_memories, made};
 use super::sequence::Sequence;
@@ -11,6 +11,7 @@ use super::telling::{self, loaded};
 use super::threads::Homes;
 use super::{Observer, ObserverError, Program};
 use crate::compile::{self, Action, Draft, Guest, Plan, Word};
+use crate::engine::Engine;
 use crate::monitor::Watch;
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use parking_lot::Mutex;
@@ -27,7 +28,7 @@ pub(super) struct Composition<'p> {
     draft: Draft,
     places: Places,
     monitors: Vec<Monitor>,
-    derived: Vec<Derivation>,
+    derivable: Vec<Derivable>,
     presences: Vec<(usize, Coming)>,
     inserted: Vec<Vec<Inserted>>,
 }
@@ -36,6 +37,15 @@ pub(super) struct Composition<'p> {
 enum Coming {
     Probes(Vec<Probe>, At),
     Counts(Vec<Derivation>, Vec<Place>),
+}
+
+/// A monitor that is not switched, and need not be called.
+struct Derivable {
+    number: usize,
+    own: Vec<Derivation>,
+    guest: Arc<Guest>,
+    home: Option<Word>,
+    list: Vec<(u32, Binding)>,
 }
 
 impl<'p> Composition<'p> {
@@ -51,8 +61,8 @@ impl<'p> Composition<'p> {
             None => Draft::default(),
         };
         let has_sites = store.engine().has_sites();
-        let (places, monitors, derived, presences, inserted) = Default::default();
-        Ok(Self { program, calls, watch, code, has_sites, draft, places, monitors, derived, presences, inserted })
+        let (places, monitors, derivable, presences, inserted) = Default::default();
+        Ok(Self { program, calls, watch, code, has_sites, draft, places, monitors, derivable, presences, inserted })
     }
 
     /// Compares a monitor with the program, and adds what it needs.
@@ -78,7 +88,7 @@ impl<'p> Composition<'p> {
                 let places = list.iter().map(Place::of).collect();
                 self.presences.push((number, Coming::Counts(own, places)));
             }
-            Some(own) => self.derived.extend(own),
+            Some(own) => self.derivable.push(Derivable { number, own, guest, home, list }),
             None if observer.is_switched() => {
                 let probes = made((&guest, home), list, &observer, contained.as_ref());
                 let coming = self.probes(&observer, probes, home.is_some());
@@ -121,10 +131,28 @@ impl<'p> Composition<'p> {
         self.draft.hook(function, offset, moment, Action::Inline(compile::Sequence(Arc::new(sequence))));
     }
 
+    /// What is derived. If nothing has to be counted for anybody, monitors are called that do little at few places.
+    fn derived(&mut self, engine: &Engine) -> Vec<Derivation> {
+        let all = std::mem::take(&mut self.derivable);
+        let is_alone = all.iter().all(|one| self.monitors[one.number].observer.is_alone);
+        let counts = engine.target().options.counts || self.code.as_ref().is_some_and(|code| code.inner.options.counts);
+        let needs_counts = |one: &Derivable| one.own.iter().any(Derivation::needs_counts);
+        let is_to_be_counted = |one: &Derivable| needs_counts(one) && !calls_take_less(&one.own, self.program);
+        if !is_alone || counts || all.iter().any(is_to_be_counted) {
+            return all.into_iter().flat_map(|one| one.own).collect();
+        }
+        let (called, noted): (Vec<_>, Vec<_>) = all.into_iter().partition(needs_counts);
+        for Derivable { number, guest, home, list, .. } in called {
+            self.monitors[number].is_called = true;
+            list.into_iter().for_each(|(function, binding)| self.hook(&guest, home, function, binding));
+        }
+        noted.into_iter().flat_map(|one| one.own).collect()
+    }
+
     /// Compiles the program so, unless its code will do as it is.
     pub(super) fn finish<T: 'static>(mut self, store: &mut Store<T>) -> Result<Observation, ObserverError> {
         bound_memories(&mut store.as_context_mut());
-        let derived = std::mem::take(&mut self.derived);
+        let derived = self.derived(store.engine());
         let derived = Derived::plan(derived, self.program, store.engine(), &mut self.draft).map_err(ObserverError::program)?;
         let Self { program, calls, watch, code, draft, places, mut monitors, presences, inserted, .. } = self;
         let plan = draft.finish();

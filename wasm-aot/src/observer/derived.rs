@@ -14,12 +14,14 @@ use super::tally::{self, Cell, Effects, Followed};
 use crate::compile::{Draft, Guest};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::flow::{Graph, Places, often};
 use crate::monitor::Noted;
 use crate::runtime::{Origin, StoreCore, waiting};
 use crate::{Counts, FunctionCounts, Instance, Module};
 use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use wasmparser::{BinaryReader, FunctionBody};
 
 /// What follows from what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,24 @@ impl Derivation {
             self.effects.settings.iter().for_each(|(cell, value)| instance.set(core, *cell, value.cast_unsigned()));
         }
     }
+}
+
+/// Whether it takes less to call a monitor's functions, which add to few cells at few places, than to count whatever the program does. They are in the order of
+/// functions.
+pub(super) fn calls_take_less(all: &[Derivation], program: &Program) -> bool {
+    let (mut calls, mut counters) = (0, 0);
+    for (function, range) in (program.info.imported.functions..).zip(&program.info.bodies) {
+        let bytes = &program.bytes[range.start as usize..range.end as usize];
+        let body = FunctionBody::new(BinaryReader::new(bytes, range.start.into()));
+        let graph = Graph::of(&body).unwrap_or_default();
+        let depths = graph.depths();
+        let depth = |offset: u32| depths[..depths.partition_point(|(start, _)| *start <= offset)].last().map_or(0, |last| last.1);
+        let from = all.partition_point(|one| one.function < function);
+        let own = all[from..].iter().take_while(|one| one.function == function);
+        calls += own.map(|one| one.effects.cells().count() as u64 * often(depth(one.offset))).sum::<u64>();
+        counters += Places::of(&graph).cost(&graph);
+    }
+    calls < counters
 }
 
 /// Whether no cell is set to several values, nor set and added to.

@@ -43,6 +43,8 @@ pub struct Observer {
     pub(super) switches: Switches,
     /// Whether each thread has an instance of it.
     pub(super) has_threads: bool,
+    /// Whether nobody else instantiates the program.
+    pub(super) is_alone: bool,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
     /// The first place that one of its exports names, and whose types it does not take.
@@ -173,6 +175,7 @@ impl Observer {
             contained: None,
             switches: switches.clone(),
             has_threads: false,
+            is_alone: false,
             listener: Listener::default(),
             misfit: None,
             asked: None,

@@ -601,6 +601,11 @@ impl Observer {
         self.has_threads = true;
     }
 
+    /// The program is instantiated in the store in which it is compared, and nowhere else: what would follow without calls may be called where that takes less.
+    pub fn set_alone(&mut self) {
+        self.is_alone = true;
+    }
+
     /// Has its probes off until somebody switches them on.
     pub fn set_off(&mut self) {
         self.starts_on = false;

@@ -33,6 +33,7 @@ pub(super) fn run(program: &Program) -> Result<Figures, Box<dyn Error>> {
     let monitor = program.monitor.as_ref().ok_or("no monitor")?;
     let module = Module::new(&engine, std::fs::read(monitor)?)?;
     let mut observer = Observer::new(&mut store, &linker, "monitor", &module, &switches)?;
+    observer.set_alone();
     program.hosted.then(|| observer.set_contained(Duration::from_secs(3600)));
     let calls = if program.called { ProbeCalls::Direct } else { ProbeCalls::Inlined };
     let observation = Observation::new(&mut store, vec![observer], &bytes, calls, None)?;
