@@ -43,7 +43,9 @@ const MONITOR: &str = r#"(module
 /// Counts the same, which follows from how often instructions are executed.
 const COUNTING: &str = r#"(module
     (global $calls (export "calls") (mut i32) (i32.const 0)) (global $turns (export "turns") (mut i32) (i32.const 0))
-    (global $ifs (export "ifs") (mut i32) (i32.const 0))
+    (global $ifs (export "ifs") (mut i32) (i32.const 0)) (global $exits (export "exits") (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:br_if (arg0)") (param i32)
+        (if (i32.eqz (local.get 0)) (then (global.set $exits (i32.add (global.get $exits) (i32.const 1))))))
     (func (export "wasm:opcode:call") (global.set $calls (i32.add (global.get $calls) (i32.const 1))))
     (func (export "wasm:opcode:loop") (global.set $turns (i32.add (global.get $turns) (i32.const 1))))
     (func (export "wasm:opcode:if (arg0)") (param i32) (global.set $ifs (i32.add (global.get $ifs) (i32.const 1)))))"#;
@@ -124,5 +126,5 @@ fn whatever_is_switched_in_the_middle_results_and_later_counts_are_the_same() {
 
 #[test]
 fn what_follows_from_counters_is_switched_like_what_is_called() {
-    storm(COUNTING, ProbeCalls::Inlined, &[("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500)]);
+    storm(COUNTING, ProbeCalls::Inlined, &[("calls", 10 + 500), ("turns", 10 + 500), ("ifs", 500), ("exits", 10 + 1)]);
 }

@@ -54,14 +54,15 @@ struct State {
 #[derive(Debug)]
 enum Counted {
     On,
-    /// Not since counters said that, if there were any.
-    Off(Option<Reading>),
+    /// Not since counters said that, if there were any; nor anybody's, if counting has not begun again since that turn. Then what counters tell is of threads that were
+    /// on their way out, and its own.
+    Off(Option<Reading>, Option<u64>),
 }
 
 impl Counting {
     /// Off at first.
     pub(super) fn new(module: &Module, calls: Vec<Derivation>, places: Vec<Place>, switches: Switches) -> Self {
-        let (counted, foreign) = (Counted::Off(None), Reading::default());
+        let (counted, foreign) = (Counted::Off(None, None), Reading::default());
         let mut calls = Derivations::new(calls);
         switch(&mut calls, &switches);
         let state = State { calls, events: 0, is_wanted: false, counted, foreign };
@@ -89,8 +90,9 @@ impl Counting {
         }
         let is_due = state.is_wanted && self.switches.on() > 0;
         match (&state.counted, is_due) {
-            (Counted::Off(since), true) => {
+            (Counted::Off(since, idle), true) => {
                 let foreign = match (self.module.reading(), since) {
+                    _ if self.is_idle(*idle) => Reading::default(),
                     (Some(now), Some(since)) => now.since(since),
                     (now, _) => now.unwrap_or_default(),
                 };
@@ -100,18 +102,28 @@ impl Counting {
             }
             (Counted::On, false) => {
                 self.module.count_also(false)?;
-                state.counted = Counted::Off(self.module.reading());
+                state.counted = Counted::Off(self.module.reading(), self.module.idle_since());
             }
             _ => {}
         }
         Ok(())
     }
 
+    /// Whether nobody has counted since that turn.
+    fn is_idle(&self, since: Option<u64>) -> bool {
+        since.is_some() && since == self.module.idle_since()
+    }
+
     /// Reads what was counted since somebody has read it, if frames wait at these addresses.
     fn read(&self, state: &mut State, waiting: &[usize]) {
+        if let Counted::Off(_, idle) = state.counted
+            && self.is_idle(idle)
+        {
+            state.counted = Counted::Off(self.module.reading(), idle);
+        }
         let reading = match &state.counted {
             Counted::On => self.module.reading_at(waiting),
-            Counted::Off(since) => since.clone(),
+            Counted::Off(since, _) => since.clone(),
         };
         let own = reading.and_then(|reading| self.module.counts_of(&reading.since(&state.foreign)));
         if let Some(counts) = own {

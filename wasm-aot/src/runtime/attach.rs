@@ -30,6 +30,12 @@ impl Module {
         self.inner.options.counts || self.inner.versions.lock().observed.counts
     }
 
+    /// How often counting has begun, if nobody counts at the moment: until it begins again, counters only tell of threads that are on their way out.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        let versions = self.inner.versions.lock();
+        (!self.inner.options.counts && !versions.observed.counts).then_some(versions.count_turns)
+    }
+
     /// Gives a plan words in all instances, so that it can be [observed](Self::observe). They are never taken back.
     pub(crate) fn add_part(&self, plan: Plan) -> Result<usize, Error> {
         let module = &self.inner;
@@ -257,7 +263,13 @@ impl ModuleInner {
         let before = (versions.counts, versions.also_counting);
         change(versions);
         let counts = (versions.counts || versions.also_counting > 0) && !self.options.counts;
-        self.observe(versions, Observed { counts, parts }).inspect_err(|_| (versions.counts, versions.also_counting) = before)
+        let begins = counts && !versions.observed.counts;
+        let done = self.observe(versions, Observed { counts, parts });
+        match done {
+            Ok(()) => versions.count_turns += u64::from(begins),
+            Err(_) => (versions.counts, versions.also_counting) = before,
+        }
+        done
     }
 
     /// Has something else observed.

@@ -115,6 +115,8 @@ pub(crate) struct Versions {
     /// Whether monitors that come and go want everything counted, and how many others do.
     pub(super) counts: bool,
     pub(super) also_counting: usize,
+    /// How often counting has begun.
+    pub(super) count_turns: u64,
     /// Plans that somebody else wants observed, whatever monitors come and go: they come last.
     pub(super) also: Vec<usize>,
     pub(super) stubs: Option<Stubs>,
