@@ -83,8 +83,7 @@ fn spawn() {
     // nobody ever calls.
     let _ = Barrier::Signal.prepare();
     let _undisturbed = Blocked::all();
-    let thread = std::thread::Builder::new().name("wordpatch".into()).stack_size(64 << 10).spawn(work);
-    if thread.is_err() {
+    if os::threads::start(c"wordpatch", 64 << 10, work).is_err() {
         // No thread to be had: the next who enqueues tries again, and meanwhile executers are served by the trap handler.
         STATE.store(NONE, Ordering::Release);
     }

@@ -103,3 +103,10 @@ pub use ticks::Ticks;
 pub use trap::install_trap_handler;
 pub use vendor::FetchOrder;
 pub use word::Word;
+
+/// For a preloaded library, at its start: registers with the C library what a fork needs. Otherwise that happens when something is patched
+/// first, and the loader is asked to keep the library, for which it allocates.
+pub fn prepare_preloaded() {
+    os::is_preloaded();
+    fork::prepare();
+}

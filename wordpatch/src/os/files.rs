@@ -24,6 +24,26 @@ fn open_with(path: &CStr, flags: libc::c_int) -> Result<OwnedFd, OsError> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// How long a file of this process may become (RLIMIT_FSIZE). Longer ones are refused, and the kernel sends SIGXFSZ, which kills: whatever
+/// makes a file longer looks at this first. Usable in a signal handler.
+pub fn largest() -> u64 {
+    // SAFETY: (1) a limit to write to.
+    unsafe {
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) == 0 { limit.rlim_cur } else { u64::MAX }
+    }
+}
+
+/// How long a file is. Usable in a signal handler.
+pub fn size(file: &impl AsRawFd) -> Result<u64, OsError> {
+    // SAFETY: (1) a record to write to.
+    unsafe {
+        let mut data: libc::stat = std::mem::zeroed();
+        check("fstat", libc::fstat(file.as_raw_fd(), &raw mut data).into())?;
+        Ok(data.st_size as u64)
+    }
+}
+
 /// Reads as much of the file's beginning as fits into `buffer`. Usable in a signal handler.
 pub fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> Result<&'a [u8], OsError> {
     let file = open(path)?;
@@ -64,12 +84,21 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd), OsError> {
     Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
 }
 
+/// Waits until a stream takes more, for `patience` at most.
+pub fn await_room(writing: &impl AsRawFd, patience: Duration) {
+    await_event(writing, libc::POLLOUT, patience);
+}
+
 /// Waits until every other end of a pipe is closed, for `patience` at most.
 pub fn await_end(reading: &impl AsRawFd, patience: Duration) {
+    await_event(reading, libc::POLLIN, patience);
+}
+
+fn await_event(file: &impl AsRawFd, events: libc::c_short, patience: Duration) {
     let deadline = Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut poll = libc::pollfd { fd: reading.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
         // SAFETY: (1) one structure, valid across the call.
         let ready = unsafe { libc::poll(&mut poll, 1, left.as_millis() as libc::c_int) };
         // Interrupted: the rest of the time is waited for.

@@ -9,11 +9,13 @@
 #![allow(unsafe_code)]
 
 pub mod affinity;
+pub mod clocks;
 pub mod cpu;
 pub mod files;
 pub mod maps;
 pub mod membarrier;
 pub mod pages;
+pub mod perf;
 pub mod replace;
 pub mod signals;
 pub mod sockets;
@@ -21,6 +23,7 @@ pub mod stacks;
 pub mod threads;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A system call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +67,20 @@ pub fn is_privileged() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
+/// Whether the loader has been told to keep it, or never unloads it.
+static STAYS: AtomicBool = AtomicBool::new(false);
+
+/// The loader never unloads the shared library that this code is part of: it was preloaded. So it need not be asked.
+pub(crate) fn is_preloaded() {
+    STAYS.store(true, Ordering::Relaxed);
+}
+
 /// Keeps the shared library that this code is part of, if it is part of one, mapped for as long as the process lives: `dlclose` must not
 /// take away what the kernel and the C library were told to call.
 pub fn stay_loaded() {
+    if STAYS.load(Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: (1) both calls take and return C strings and handles of the loader; (2) the handle is given up on purpose.
     unsafe {
         let mut here: libc::Dl_info = std::mem::zeroed();

@@ -105,6 +105,20 @@ pub unsafe fn map_file(place: Place, len: usize, protection: Protection, file: &
     map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), 0))
 }
 
+/// Maps a part of `file`, from a whole page on, shared with its other mappings. Usable in a signal handler and after `fork`.
+///
+/// # Safety
+/// With [`Place::Over`], the caller owns what was mapped there.
+pub unsafe fn map_file_at(
+    place: Place,
+    len: usize,
+    protection: Protection,
+    file: &impl AsRawFd,
+    offset: usize,
+) -> Result<CodeAddr, OsError> {
+    map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), offset))
+}
+
 /// Maps a part of `file`, from a whole page on, of which this process has a copy as soon as it writes to it.
 ///
 /// # Safety
@@ -127,6 +141,13 @@ pub fn populate(start: CodeAddr, len: usize) {
     let bytes = round_up(start.get() + len - first.get());
     // SAFETY: (1) advice that changes no contents: what is not mapped, or not writable, is refused.
     unsafe { libc::madvise(first.get() as *mut libc::c_void, bytes, MADV_POPULATE_WRITE) };
+}
+
+/// Has every child of a fork, however it was made, find zeros there. Kernels before 4.14 cannot.
+pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
+    // SAFETY: (1) advice that changes nothing in this process; what is not private and anonymous is refused.
+    let result = unsafe { libc::madvise(start.get() as *mut libc::c_void, len, libc::MADV_WIPEONFORK) };
+    check("madvise", result.into()).map(drop)
 }
 
 /// Removes a mapping.
@@ -154,7 +175,37 @@ pub fn memory_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
     check("memfd_create", fd.into())?;
     // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: (1) an open file of ours.
-    check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into())?;
+    resize(&file, len)?;
     Ok(file)
+}
+
+/// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so that its mappings never fault.
+pub fn shared_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
+    // Kernels since 6.3 may be told to refuse files that can be executed (memfd_create(2)); older ones do not know the flag.
+    const MFD_NOEXEC_SEAL: libc::c_uint = 0x8;
+    let create = |flags| {
+        // SAFETY: (1) `name` is a C string that lives across the call.
+        unsafe { libc::memfd_create(name.as_ptr(), flags) }
+    };
+    let mut fd = create(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if fd == -1 && super::errno() == libc::EINVAL {
+        fd = create(libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING);
+    }
+    check("memfd_create", fd.into())?;
+    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    resize(&file, len)?;
+    // SAFETY: (1) an open file of ours.
+    let sealed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_SHRINK | libc::F_SEAL_GROW) };
+    check("fcntl", sealed.into())?;
+    Ok(file)
+}
+
+/// Gives a file its length. A limit of the process (RLIMIT_FSIZE) is a refusal: the kernel would also send SIGXFSZ, which kills.
+fn resize(file: &OwnedFd, len: usize) -> Result<(), OsError> {
+    if super::files::largest() < len as u64 {
+        return Err(OsError { call: "ftruncate", errno: libc::EFBIG });
+    }
+    // SAFETY: (1) an open file of ours.
+    check("ftruncate", unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) }.into()).map(drop)
 }

@@ -1,9 +1,12 @@
 //! Replacing a file: its readers see the old contents or the new ones, and never a part.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+
+/// Drafts that are tried.
+const MOST: u32 = 100;
 
 /// A file that is being replaced. Until [`finish`](Self::finish) the old one stays; dropped, it leaves nothing behind.
 #[must_use = "nothing is replaced until `finish`"]
@@ -18,23 +21,39 @@ pub struct Replacement {
 impl Replacement {
     /// Opens a draft beside `target`, which shows whether the directory can be written to.
     pub fn begin(target: &Path) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?);
-        name.push(format!(".{}.draft", std::process::id()));
+        let file = target.file_name().ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
         match fs::metadata(target) {
             Ok(found) if found.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+            // Here names stand for what is open or attached: `/dev/stdout` is a link to whatever a process has there.
+            _ if target.starts_with("/dev") && !target.starts_with("/dev/shm") => {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+            }
             // A device or a pipe would be lost, not written to.
             Ok(found) if !found.is_file() => return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
             _ => {}
         }
-        let draft = target.with_file_name(name);
-        // Follows no link that somebody put there, and never shares a draft.
-        let file = OpenOptions::new().write(true).create_new(true).open(&draft)?;
-        Ok(Self { file, draft, target: target.to_owned(), renamed: false })
+        // One that an earlier process with our number has left does not stand in the way.
+        for attempt in 0..MOST {
+            let number = if attempt == 0 { String::new() } else { format!(".{attempt}") };
+            let name = [OsStr::new("."), file, OsStr::new(&format!(".{}{number}.draft", std::process::id()))]
+                .into_iter()
+                .collect::<OsString>();
+            let draft = target.with_file_name(name);
+            // Follows no link that somebody put there, and never shares a draft.
+            match OpenOptions::new().write(true).create_new(true).open(&draft) {
+                Ok(file) => return Ok(Self { file, draft, target: target.to_owned(), renamed: false }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// Writes `contents` and puts them in the target's place.
     pub fn finish(mut self, contents: &[u8]) -> io::Result<()> {
+        if super::files::largest() < contents.len() as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
         self.file.write_all(contents)?;
         self.file.sync_all()?;
         fs::rename(&self.draft, &self.target)?;
@@ -57,6 +76,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_draft_that_was_left_is_no_obstacle() {
+        let directory = std::env::temp_dir().join(format!("wordpatch-draft-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        let target = directory.join("file");
+        let left = directory.join(format!(".file.{}.draft", std::process::id()));
+        fs::write(&left, "left").unwrap();
+        Replacement::begin(&target).unwrap().finish(b"whole").unwrap();
+        assert_eq!((fs::read(&target).unwrap(), fs::read(&left).unwrap()), (b"whole".to_vec(), b"left".to_vec()));
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
     fn a_file_is_replaced_as_a_whole_or_not_at_all() {
         let directory = std::env::temp_dir().join(format!("wordpatch-replace-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
@@ -69,6 +100,7 @@ mod tests {
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
         assert!(Replacement::begin(&directory).is_err());
         assert!(Replacement::begin(Path::new("/dev/null")).is_err());
+        assert!(Replacement::begin(Path::new("/dev/stdout")).is_err(), "the link would be replaced");
         assert!(Replacement::begin(&directory.join("nowhere/file")).is_err());
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -64,6 +64,55 @@ pub fn wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
 }
 
+/// Starts a thread of that name, which nobody waits for. Of the C library this needs `pthread_create` only, and of the standard library nothing:
+/// that would look for functions by name.
+///
+/// `stack` is made larger where the program's thread data, which lie on it too, leave no room.
+pub fn start(name: &'static CStr, stack: usize, work: impl FnOnce() + Send + 'static) -> Result<(), OsError> {
+    const LARGEST: usize = 1 << 28;
+    let work = Box::into_raw(Box::new(Start { name, work: Box::new(work) }));
+    let mut stack = stack;
+    let result = loop {
+        // SAFETY: (1) attributes that are made here, used and given up; (2) `begin` takes what it is given.
+        let result = unsafe {
+            let mut attributes = std::mem::zeroed();
+            let mut thread = std::mem::zeroed();
+            libc::pthread_attr_init(&raw mut attributes);
+            libc::pthread_attr_setdetachstate(&raw mut attributes, libc::PTHREAD_CREATE_DETACHED);
+            libc::pthread_attr_setstacksize(&raw mut attributes, stack);
+            let result = libc::pthread_create(&raw mut thread, &raw const attributes, begin, work.cast());
+            libc::pthread_attr_destroy(&raw mut attributes);
+            result
+        };
+        if result != libc::EINVAL || stack >= LARGEST {
+            break result;
+        }
+        stack *= 2;
+    };
+    if result == 0 {
+        return Ok(());
+    }
+    // SAFETY: (1) made above, and given to nobody.
+    drop(unsafe { Box::from_raw(work) });
+    Err(OsError { call: "pthread_create", errno: result })
+}
+
+/// What a thread is given.
+struct Start {
+    name: &'static CStr,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+extern "C" fn begin(start: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: (1) made by `start`, for this thread alone.
+    let Start { name, work } = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    // SAFETY: (1) a text that lives for ever.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) };
+    // What it left undone is for those to notice who wait for it: a thread must not unwind into the C library.
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    std::ptr::null_mut()
+}
+
 /// Calls `visit` for every thread of the process. Usable in a signal handler.
 pub fn each(mut visit: impl FnMut(Tid)) -> Result<(), OsError> {
     // A linux_dirent64 is 19 bytes and a name that ends in zero (getdents(2)); a page holds over a hundred.

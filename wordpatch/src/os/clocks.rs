@@ -1,0 +1,61 @@
+//! Processor clocks: how long the processors have worked for a thread, or for all of them. Nothing here allocates.
+
+use super::threads::Tid;
+use std::time::Duration;
+
+fn read(clock: libc::clockid_t) -> Option<Duration> {
+    // SAFETY: (1) a time to write to. The system call itself: programs define clock_gettime, to change the time that they see.
+    let (result, time) = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        (libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time), time)
+    };
+    (result == 0).then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+}
+
+/// Of a thread of this process; `None` if it has ended. Up to date for threads on other processors, too. Usable in a signal handler. The clock's number is made as pthread_getcpuclockid(3) makes it.
+pub fn of_thread(thread: Tid) -> Option<Duration> {
+    read((!thread.0).wrapping_shl(3) | 6)
+}
+
+/// Of the calling thread.
+pub fn of_caller() -> Duration {
+    read(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+/// Of all threads that there are and were. Threads that are executed elsewhere are up to a tick of the scheduler behind.
+pub fn of_process() -> Duration {
+    read(libc::CLOCK_PROCESS_CPUTIME_ID).unwrap_or_default()
+}
+
+/// User time and system time of the process, or of the calling thread, as the scheduler's ticks have found it.
+pub fn split(caller_only: bool) -> (Duration, Duration) {
+    let who = if caller_only { libc::RUSAGE_THREAD } else { libc::RUSAGE_SELF };
+    // SAFETY: (1) a record to write to.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        // The system call itself: a program may define the function.
+        libc::syscall(libc::SYS_getrusage, who, &raw mut usage);
+        usage
+    };
+    let time = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    (time(usage.ru_utime), time(usage.ru_stime))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::threads::{current, lives};
+
+    #[test]
+    fn another_threads_clock_is_read_until_it_ends() {
+        let here = current();
+        let seen = std::thread::spawn(move || of_thread(here)).join().unwrap();
+        assert!(seen.unwrap() <= of_caller());
+        assert!(of_process() > Duration::ZERO);
+        let gone = std::thread::spawn(current).join().unwrap();
+        while lives(gone) {
+            super::super::threads::give_way();
+        }
+        assert_eq!(of_thread(gone), None);
+    }
+}
