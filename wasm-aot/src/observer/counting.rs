@@ -11,7 +11,6 @@ use crate::error::Error;
 use crate::runtime::{Reading, StoreCore, waiting};
 use crate::{Instance, Module};
 use parking_lot::Mutex;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Where a probe would stand.
 #[derive(Clone, Copy, Debug)]
@@ -74,15 +73,13 @@ impl Counting {
         self.state.lock().is_wanted
     }
 
-    /// Has it observe, or rest. Which probes are on stays as it is.
-    pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
+    /// Says whether it is to observe; that is so once it has [settled](Self::settle).
+    pub(super) fn want(&self, on: bool) {
         self.state.lock().is_wanted = on;
-        self.switches.rests().store(!on, Relaxed);
-        self.settle()
     }
 
     /// Has it be as probes were switched.
-    fn settle(&self) -> Result<(), Error> {
+    pub(super) fn settle(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         if is_switched(&mut state.calls, &self.switches) {
             self.read(&mut state, &[]);

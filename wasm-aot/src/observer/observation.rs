@@ -398,17 +398,19 @@ pub(super) fn made(
 /// Has a monitor's probes in the code from now on.
 pub(super) fn begin(observer: &Observer, standing: Standing) -> Result<Presence, ObserverError> {
     let standing = Arc::new(standing);
-    standing.attach(true).map_err(ObserverError::program)?;
+    let presence = Presence::Probes(Arc::clone(&standing));
+    presence.attach(true).map_err(ObserverError::program)?;
     if observer.changes_by_itself() {
         tidying::begin(&standing);
     }
-    Ok(Presence::Probes(standing))
+    Ok(presence)
 }
 
 /// Has what a monitor's calls follow from counted from now on.
 pub(super) fn begin_counting(counting: Counting) -> Result<Presence, ObserverError> {
-    counting.attach(true).map_err(ObserverError::program)?;
-    Ok(Presence::Counts(Arc::new(counting)))
+    let presence = Presence::Counts(Arc::new(counting));
+    presence.attach(true).map_err(ObserverError::program)?;
+    Ok(presence)
 }
 
 /// What stands in place of an export's name for probes that a monitor has inserted itself.

@@ -5,6 +5,7 @@ use super::standing::Standing;
 use super::switches::Switches;
 use crate::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// One of the two.
 #[derive(Clone, Debug)]
@@ -42,9 +43,16 @@ impl Presence {
 
     /// Has it observe, or rest. Which probes are on stays as it is.
     pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
+        self.switches().rests().store(!on, Relaxed);
         match self {
-            Self::Probes(standing) => standing.attach(on),
-            Self::Counts(counting) => counting.attach(on),
+            Self::Probes(standing) => {
+                standing.want(on);
+                standing.settle()
+            }
+            Self::Counts(counting) => {
+                counting.want(on);
+                counting.settle()
+            }
         }
     }
 

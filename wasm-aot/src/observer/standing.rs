@@ -166,11 +166,9 @@ impl Standing {
         self.state.lock().is_wanted
     }
 
-    /// Has it observe, or rest. Which probes are on stays as it is.
-    pub(super) fn attach(&self, on: bool) -> Result<(), Error> {
+    /// Says whether it is to observe; that is so once it has [settled](Self::settle).
+    pub(super) fn want(&self, on: bool) {
         self.state.lock().is_wanted = on;
-        self.switches.rests().store(!on, Relaxed);
-        self.settle()
     }
 
     /// Has the code be as probes were switched.

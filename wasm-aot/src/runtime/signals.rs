@@ -79,13 +79,13 @@ fn install() -> Result<(), Error> {
     for signal in each {
         before.push(signals::action(signal).map_err(Error::system)?);
     }
-    let before: [libc::sigaction; 5] = before.try_into().expect("as many as there are signals");
-    BEFORE.set(before).expect("under the lock");
     // SAFETY: (1) what is called in the child touches a number of the calling thread's, and nothing else.
     match unsafe { libc::pthread_atfork(None, None, Some(in_child)) } {
         0 => {}
         code => return Err(Error::system(std::io::Error::from_raw_os_error(code))),
     }
+    let before: [libc::sigaction; 5] = before.try_into().expect("as many as there are signals");
+    BEFORE.set(before).expect("under the lock");
     for signal in each {
         let flags = if signal == INTERRUPT { libc::SA_RESTART } else { libc::SA_NODEFER };
         // SAFETY: (1) `handle` reads and writes what belongs to this thread, and calls what was there before.
