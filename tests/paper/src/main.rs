@@ -24,6 +24,7 @@ mod table2;
 mod table3;
 mod toggle_wasm;
 mod toggling;
+mod truth;
 mod whamm;
 mod whamm_rewriting;
 mod wizard;
@@ -124,6 +125,14 @@ enum Experiment {
         /// Only these programs, of those that `engine` runs.
         programs: Vec<String>,
     },
+    /// Whether the profiler's figures are true, on a machine that is busy in four ways. It goes on where it was interrupted.
+    Truth(truth::Args),
+    /// A process that keeps the machine busy: what `truth` starts.
+    #[command(hide = true)]
+    Company {
+        #[command(subcommand)]
+        role: truth::Role,
+    },
     /// Our engine in a process of its own: what `engine` starts.
     #[command(hide = true)]
     WasmAot {
@@ -140,6 +149,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if let Experiment::WasmAot { act, making } = &arguments.experiment {
         return ended(engine::act(act, making));
+    }
+    if let Experiment::Company { role } = &arguments.experiment {
+        return ended(truth::act(*role).map_err(Into::into));
     }
     let outcome = match &arguments.experiment {
         Experiment::Fig9 => fig9::measure(arguments.quick),
@@ -162,7 +174,8 @@ fn main() -> ExitCode {
             whamm_rewriting::measure(arguments.quick, programs, *peers, rounds.map(usize::from))
         }
         Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
-        Experiment::WasmAot { .. } => unreachable!("it was done above"),
+        Experiment::Truth(args) => truth::measure(arguments.quick, args),
+        Experiment::WasmAot { .. } | Experiment::Company { .. } => unreachable!("it was done above"),
         Experiment::Storms => storms::measure(arguments.quick),
     };
     ended(outcome.and_then(|report| show(&report, arguments.json)))

@@ -1,0 +1,170 @@
+//! Which function a sample belongs to: the innermost on its stack that has probes.
+//!
+//! Every function of the program's own file with debug information was compiled with probes, inlined ones too. The C library's time
+//! belongs to the function that called it, as it does where probes measure time.
+
+use super::clock::{Mapping, Sample, Watched};
+use addr2line::Loader;
+use fastinst::symbols::demangled;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+/// Samples by function: in user mode, and in the kernel on its behalf.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Shares {
+    pub(super) functions: BTreeMap<String, [u64; 2]>,
+    /// All, those without a function included.
+    pub(super) samples: [u64; 2],
+    /// Whether the kernel's time was sampled.
+    pub(super) kernel: bool,
+}
+
+impl Shares {
+    /// Another run's are added.
+    pub(super) fn join(&mut self, other: Self) {
+        for (name, counts) in other.functions {
+            add(self.functions.entry(name).or_default(), counts);
+        }
+        add(&mut self.samples, other.samples);
+        self.kernel = other.kernel;
+    }
+
+    /// The share of a function: of all time, or of the time in user mode.
+    pub(super) fn share(&self, name: &str, with_kernel: bool) -> f64 {
+        let sum = |counts: [u64; 2]| if with_kernel { counts[0] + counts[1] } else { counts[0] };
+        let own = self.functions.get(name).copied().unwrap_or_default();
+        sum(own) as f64 / sum(self.samples).max(1) as f64
+    }
+
+    pub(super) fn count(&self, with_kernel: bool) -> u64 {
+        self.samples[0] + if with_kernel { self.samples[1] } else { 0 }
+    }
+}
+
+fn add(sum: &mut [u64; 2], counts: [u64; 2]) {
+    sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+}
+
+/// The name without what compilers append to parts and copies of a function.
+pub(super) fn plain(name: &str) -> String {
+    let ends = [".part.", ".isra.", ".constprop.", ".cold", ".lto_priv."];
+    let end = ends.iter().filter_map(|end| name.find(end)).min().unwrap_or(name.len());
+    name[..end].to_owned()
+}
+
+/// Gives each sample of a run to a function.
+pub(super) fn shares(watched: &Watched, program: &Path) -> Result<Shares, Box<dyn Error>> {
+    let mut unwinder = UnwinderX86_64::new();
+    for mapping in &watched.mappings {
+        if let Some(module) = module(mapping) {
+            unwinder.add_module(module);
+        }
+    }
+    let own = watched.mappings.iter().find(|mapping| Path::new(&mapping.path) == program);
+    let own = own.ok_or("the program's own mapping was not seen")?;
+    let mut names = Names { loader: Loader::new(program)?, own: own.base..own.end, known: HashMap::new() };
+    let (mut shares, mut cache) = (Shares { kernel: watched.kernel, ..Shares::default() }, CacheX86_64::new());
+    for sample in &watched.samples {
+        let count = if sample.kernel { [0, 1] } else { [1, 0] };
+        add(&mut shares.samples, count);
+        if let Some(name) = function(sample, &unwinder, &mut cache, &mut names) {
+            add(shares.functions.entry(name).or_default(), count);
+        }
+    }
+    Ok(shares)
+}
+
+fn function(sample: &Sample, unwinder: &UnwinderX86_64<Vec<u8>>, cache: &mut CacheX86_64, names: &mut Names) -> Option<String> {
+    let mut read = |address: u64| {
+        let at = address.checked_sub(sample.sp).ok_or(())? as usize;
+        let bytes = sample.stack.get(at..at + 8).ok_or(())?;
+        bytes.try_into().map(u64::from_le_bytes).map_err(drop)
+    };
+    let registers = UnwindRegsX86_64::new(sample.ip, sample.sp, sample.bp);
+    let mut frames = unwinder.iter_frames(sample.ip, registers, cache, &mut read);
+    for _ in 0..64 {
+        let frame = frames.next().ok()??;
+        if let Some(name) = names.at(frame.address_for_lookup()) {
+            return Some(name);
+        }
+    }
+    None
+}
+
+/// The names of the program's own functions.
+struct Names {
+    loader: Loader,
+    own: Range<u64>,
+    known: HashMap<u64, Option<String>>,
+}
+
+impl Names {
+    /// The innermost function, inlined or not, that an address belongs to.
+    fn at(&mut self, address: u64) -> Option<String> {
+        if !self.own.contains(&address) {
+            return None;
+        }
+        let (loader, base) = (&self.loader, self.own.start);
+        let known = self.known.entry(address).or_insert_with(|| {
+            let offset = address - base + loader.relative_address_base();
+            let mut frames = loader.find_frames(offset).ok()?;
+            let name = frames.next().ok()??.function?;
+            Some(plain(&demangled(&name.raw_name().ok()?)))
+        });
+        known.clone()
+    }
+}
+
+/// What the unwinder has to know of a mapped file.
+fn module(mapping: &Mapping) -> Option<Module<Vec<u8>>> {
+    let bytes = fs::read(&mapping.path).ok()?;
+    let elf = goblin::elf::Elf::parse(&bytes).ok()?;
+    let section = |name: &str| {
+        let header = elf.section_headers.iter().find(|header| elf.shdr_strtab.get_at(header.sh_name) == Some(name))?;
+        let contents = bytes.get(header.sh_offset as usize..(header.sh_offset + header.sh_size) as usize)?;
+        Some((header.sh_addr..header.sh_addr + header.sh_size, contents.to_vec()))
+    };
+    let split = |part: Option<(Range<u64>, Vec<u8>)>| part.map_or((None, None), |(range, bytes)| (Some(range), Some(bytes)));
+    let (text_svma, text) = split(section(".text"));
+    let (eh_frame_svma, eh_frame) = split(section(".eh_frame"));
+    let (eh_frame_hdr_svma, eh_frame_hdr) = split(section(".eh_frame_hdr"));
+    let first = elf.program_headers.iter().find(|header| header.p_type == goblin::elf::program_header::PT_LOAD)?;
+    let info = ExplicitModuleSectionInfo {
+        base_svma: first.p_vaddr - first.p_offset,
+        text_svma,
+        text,
+        got_svma: section(".got").map(|got| got.0),
+        eh_frame_svma,
+        eh_frame,
+        eh_frame_hdr_svma,
+        eh_frame_hdr,
+        ..ExplicitModuleSectionInfo::default()
+    };
+    Some(Module::new(mapping.path.clone(), mapping.base..mapping.end, mapping.base, info))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_and_copies_of_a_function_have_its_name() {
+        assert_eq!(["f.part.0", "f.isra.0.cold", "f", "a.b"].map(plain), ["f", "f", "f", "a.b"]);
+    }
+
+    #[test]
+    fn shares_are_of_all_time_or_of_user_time() {
+        let run = Shares { functions: [("f".to_owned(), [30, 10])].into(), samples: [60, 40], kernel: true };
+        let mut all = Shares::default();
+        all.join(run.clone());
+        all.join(run);
+        assert_eq!((all.share("f", true), all.share("f", false), all.share("g", true)), (0.4, 0.5, 0.0));
+        assert_eq!(all.count(true), 200);
+    }
+}

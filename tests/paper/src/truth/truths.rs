@@ -1,0 +1,107 @@
+//! The truth of a program: counts, shares of processor time, and the time of a call.
+//!
+//! | truth | from |
+//! |---|---|
+//! | calls | every call counted (`--policy count`), twice; functions whose counts differ are not judged |
+//! | self shares | the same file with every site switched off, under the kernel's clock |
+//! | means | functions with a known number of turns, timed alone and without probes |
+
+use super::clock;
+use super::conditions::Condition;
+use super::errors::{Truth, quantile};
+use super::journal::Journal;
+use super::launch::Launcher;
+use super::programs::{Subject, Variant};
+use super::stacks::{self, Shares};
+use super::told::ToldProfile;
+use crate::corpus::{Corpus, child};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::process::Command;
+use std::time::Duration;
+
+/// No run takes longer than this, alone and on a machine that is busy with other things.
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A truth as it is kept.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Kept {
+    calls: BTreeMap<String, f64>,
+    varying: usize,
+    shares: Option<Shares>,
+    means: BTreeMap<String, f64>,
+}
+
+/// Finds out the truth of a program, or remembers it. `runs` under the kernel's clock; none where that is refused.
+pub(super) fn truth(
+    corpus: &Corpus,
+    launcher: &Launcher,
+    journal: &Journal,
+    subject: &Subject,
+    runs: usize,
+) -> Result<Truth, Box<dyn Error>> {
+    let name = format!("truth-{}", subject.name());
+    let kept = match journal.get::<Kept>(&name) {
+        Some(kept) => kept,
+        None => {
+            let (calls, varying) = counts(corpus, launcher, subject)?;
+            let shares = shares(corpus, subject, runs)?;
+            let means = if subject.means { means(corpus, subject, runs.max(1))? } else { BTreeMap::new() };
+            let kept = Kept { calls, varying, shares, means };
+            journal.put(&name, &kept)?;
+            kept
+        }
+    };
+    Ok(Truth { calls: kept.calls, shares: kept.shares, means: kept.means })
+}
+
+/// What runs a build of a subject.
+pub(super) fn command(corpus: &Corpus, subject: &Subject, variant: Variant) -> Result<Command, Box<dyn Error>> {
+    let mut command = Command::new(subject.build(corpus, variant)?);
+    command.args(subject.arguments());
+    Ok(command)
+}
+
+/// The calls of functions that are called equally often in two runs; how many others there are.
+fn counts(corpus: &Corpus, launcher: &Launcher, subject: &Subject) -> Result<(BTreeMap<String, f64>, usize), Box<dyn Error>> {
+    let run = || -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
+        let mut program = command(corpus, subject, Variant::Probed)?;
+        let json = launcher.profile(Condition::Alone, &["--policy", "count"], &mut program, 2 * PATIENCE)?;
+        calls(&json).ok_or_else(|| format!("{}: what counting printed is no profile", subject.name()).into())
+    };
+    let (one, other) = (run()?, run()?);
+    let all = one.len().max(other.len());
+    let same: BTreeMap<String, f64> = one.into_iter().filter(|(name, calls)| other.get(name) == Some(calls)).collect();
+    let varying = all - same.len();
+    Ok((same, varying))
+}
+
+fn calls(json: &Value) -> Option<BTreeMap<String, f64>> {
+    let told = ToldProfile::of(json)?;
+    Some(told.functions.into_iter().filter_map(|(name, function)| Some((name, function.calls?.value))).collect())
+}
+
+fn shares(corpus: &Corpus, subject: &Subject, runs: usize) -> Result<Option<Shares>, Box<dyn Error>> {
+    let program = command(corpus, subject, Variant::Off)?;
+    let mut all = Shares::default();
+    for _ in 0..runs {
+        let watched = clock::watch(&program, 2 * PATIENCE)?;
+        all.join(stacks::shares(&watched, program.get_program().as_ref())?);
+    }
+    Ok((runs > 0).then_some(all))
+}
+
+/// `NAME NANOSECONDS`, line by line: the median over the runs.
+fn means(corpus: &Corpus, subject: &Subject, runs: usize) -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
+    let mut all = BTreeMap::<String, Vec<f64>>::new();
+    for _ in 0..runs {
+        let outcome = child::run(Command::new(subject.build(corpus, Variant::Plain)?).arg("time"))?;
+        for line in String::from_utf8_lossy(&outcome.stdout).lines() {
+            let (name, time) = line.split_once(' ').ok_or("a line without a time")?;
+            all.entry(name.to_owned()).or_default().push(time.parse()?);
+        }
+    }
+    Ok(all.into_iter().filter_map(|(name, times)| Some((name, quantile(&times, 0.5)?))).collect())
+}
