@@ -109,6 +109,7 @@ impl Session {
     /// Finds the probes of everything that is loaded. All are off, except where a profiler is at work in this process: its probes stay
     /// its own until somebody activates them.
     pub fn start() -> Result<&'static Self, Error> {
+        guest::begin_in_child();
         static SESSION: OnceLock<Result<Session, Error>> = OnceLock::new();
         SESSION.get_or_init(Self::set_up).as_ref().map_err(Clone::clone)
     }

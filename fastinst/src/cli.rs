@@ -1,12 +1,12 @@
 //! The command line, defined once: help, manual pages and completions all come from here.
 
-use crate::command::{demo, diff, report, run};
+use crate::command::{compare, demo, diff, report, run};
 use clap::{Parser, Subcommand};
 
-/// Profiles programs whose probes switch themselves off
+/// Low-overhead function profiler with self-disabling probes
 ///
-/// Programs are compiled with -finstrument-functions, and tell at their end, or at any moment, how often each function ran and how
-/// long it took. The cost is one that can be left on: probes are switched on and off in place, in running code.
+/// Programs are compiled with -finstrument-functions, and report call counts and latencies on exit or on demand. The cost is low enough
+/// to leave it on: probes are switched on and off in place, in running code.
 #[derive(Debug, Parser)]
 #[command(name = "fastinst", version, after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = true)]
 pub(crate) struct Cli {
@@ -21,7 +21,9 @@ Examples:
   fastinst run ./app                              profile it, print a table when it ends
   fastinst run -o app.profile ./app               keep the profile
   fastinst report --sort mean app.profile         look at it again
-  fastinst diff before.profile after.profile      what has changed
+  fastinst report --histogram parse app.profile   one function: its latencies and slowest calls
+  fastinst diff base*.profile -- new*.profile     what has changed
+  fastinst compare -- ./old -- ./new              run both ten times, and tell what differs
   fastinst doctor ./app                           what could be better, and how
 
 Without this command: LD_PRELOAD=libfastinst.so ./app writes fastinst.PID; every option of `run` is a variable FASTINST_….
@@ -32,13 +34,15 @@ Exit status: 0 done, 1 not done, 2 wrong option; `run` exits as the program does
 pub(crate) enum Command {
     /// Run a program and profile it
     Run(run::Args),
-    /// Print profiles that were kept
+    /// Print saved profiles
     Report(report::Args),
-    /// Compare two profiles
+    /// Compare saved profiles: of two runs, or of several runs each of two programs
     Diff(diff::Args),
+    /// Run two programs in turn and compare them
+    Compare(compare::Args),
     /// List the probes of a program, a library or a process
     Probes(crate::command::probes::Args),
-    /// Say what this machine and a program allow, and what to do about it
+    /// Check this machine and binary for problems
     Doctor(crate::command::doctor::Args),
     /// Compile C with probes: gcc or clang, with the flags that keep inlining
     #[command(disable_help_flag = true)]

@@ -1,17 +1,23 @@
 //! The commands, one file each.
 
 pub(crate) mod cc;
+mod channel;
+pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+mod filter;
+pub(crate) mod follow;
+pub(crate) mod launch;
 pub(crate) mod manual;
 pub(crate) mod probes;
+mod program;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod sample;
 
 use crate::cli::{Cli, Command};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,6 +32,9 @@ pub(crate) enum Failure {
     Stdout(#[from] io::Error),
     #[error("{0}")]
     Refused(String),
+    /// A command line that means nothing.
+    #[error("{0}")]
+    Usage(String),
 }
 
 /// Does what the command line says; tells what went wrong on standard error.
@@ -34,6 +43,7 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Probes(args) => probes::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Cc(args) => cc::run(&args, cc::Language::C),
@@ -47,10 +57,16 @@ pub(crate) fn main(cli: Cli) -> ExitCode {
         Ok(code) => code,
         Err(Failure::Stdout(error)) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("fastinst: {failure}");
-            ExitCode::FAILURE
+            say(&failure.to_string());
+            if matches!(failure, Failure::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// Says one line on standard error, if there is one that takes it.
+pub(crate) fn say(line: &str) {
+    // A stream that is full or closed is no reason to fail.
+    let _ = io::stderr().write_all(format!("fastinst: {line}\n").as_bytes());
 }
 
 /// Writes all of a file, or none of it.

@@ -27,13 +27,45 @@ pub struct Config {
     pub signal: i32,
     /// `FASTINST_ENABLED`: whether probes are armed at the beginning.
     pub enabled: bool,
+    /// `FASTINST_HANDOVER`: the mapping that `fastinst run` reads the profile from. Set by that command only.
+    pub handover: Option<PathBuf>,
+    /// `FASTINST_WITNESS`: what says where the processor time goes.
+    pub witness: WitnessChoice,
+}
+
+/// What says where the processor time goes, besides the probes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WitnessChoice {
+    /// The kernel's clock, or what is next best where it is refused.
+    #[default]
+    Auto,
+    /// The kernel's clock; without it nothing.
+    Kernel,
+    /// The agent's sight of the calls that are being timed.
+    Frames,
+    /// Nothing.
+    None,
+}
+
+impl std::str::FromStr for WitnessChoice {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "kernel" => Ok(Self::Kernel),
+            "frames" => Ok(Self::Frames),
+            "none" => Ok(Self::None),
+            _ => Err(()),
+        }
+    }
 }
 
 /// What is wrong with the environment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// Nobody knows the key.
-    #[error("{key} is no key of fastinst: the keys are {KEYS}")]
+    #[error("unknown key {key}{}: the keys are {}", crate::spelling::question(.key, KEYS), KEYS.join(", "))]
     UnknownKey {
         /// The key.
         key: String,
@@ -50,9 +82,22 @@ pub enum ConfigError {
     },
 }
 
-/// All keys, for the message.
-const KEYS: &str = "FASTINST_POLICY, FASTINST_BUDGET, FASTINST_SAMPLES, FASTINST_EPOCH, FASTINST_OUTPUT, FASTINST_FORMAT, \
-                    FASTINST_INCLUDE, FASTINST_EXCLUDE, FASTINST_INTERVAL, FASTINST_FOLLOW, FASTINST_SIGNAL, FASTINST_ENABLED";
+/// All keys that people may set.
+const KEYS: &[&str] = &[
+    "FASTINST_POLICY",
+    "FASTINST_BUDGET",
+    "FASTINST_SAMPLES",
+    "FASTINST_EPOCH",
+    "FASTINST_OUTPUT",
+    "FASTINST_FORMAT",
+    "FASTINST_INCLUDE",
+    "FASTINST_EXCLUDE",
+    "FASTINST_INTERVAL",
+    "FASTINST_FOLLOW",
+    "FASTINST_SIGNAL",
+    "FASTINST_ENABLED",
+    "FASTINST_WITNESS",
+];
 
 impl Default for Config {
     fn default() -> Self {
@@ -66,6 +111,8 @@ impl Default for Config {
             follow: true,
             signal: libc::SIGUSR2,
             enabled: true,
+            handover: None,
+            witness: WitnessChoice::Auto,
         }
     }
 }
@@ -138,6 +185,10 @@ impl Config {
                     _ => return Err(wrong("FASTINST_ENABLED", "0 or 1")),
                 };
             }
+            "FASTINST_HANDOVER" => self.handover = Some(PathBuf::from(value)),
+            "FASTINST_WITNESS" => {
+                self.witness = value.parse().map_err(|()| wrong("FASTINST_WITNESS", "auto, kernel, frames or none"))?;
+            }
             // The compiler wrappers' own.
             "FASTINST_CC" | "FASTINST_CXX" => {}
             _ => return Err(ConfigError::UnknownKey { key: key.to_owned() }),
@@ -195,8 +246,22 @@ pub fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(digits.parse::<f64>().ok()? * unit).ok()
 }
 
+/// Patterns that commas separate. Those within a regular expression belong to it.
 fn list(text: &str) -> Vec<String> {
-    text.split(',').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    let mut patterns: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match patterns.last_mut().filter(|last| is_open(last)) {
+            Some(last) => *last = format!("{last},{part}"),
+            None if part.is_empty() => {}
+            None => patterns.push(part.to_owned()),
+        }
+    }
+    patterns
+}
+
+/// Whether a pattern is the beginning of a regular expression.
+fn is_open(pattern: &str) -> bool {
+    pattern.starts_with('/') && (pattern.len() == 1 || !pattern.ends_with('/'))
 }
 
 /// A signal that may be taken for the report, by name or number.
@@ -233,7 +298,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_is_right() {
         let wrong = |key, value| from(&[(key, value)]).unwrap_err().to_string();
-        assert!(wrong("FASTINST_POLCY", "x").starts_with("FASTINST_POLCY is no key of fastinst: the keys are FASTINST_POLICY,"));
+        assert!(
+            wrong("FASTINST_POLCY", "x")
+                .starts_with("unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?: the keys are FASTINST_POLICY,")
+        );
         assert_eq!(wrong("FASTINST_FOLLOW", "all"), "FASTINST_FOLLOW=all is not children or none");
         for (key, value) in [
             ("FASTINST_BUDGET", "200%"),
@@ -247,9 +315,17 @@ mod tests {
             ("FASTINST_ENABLED", "yes"),
             ("FASTINST_POLICY", "best"),
             ("FASTINST_FORMAT", "xml"),
+            ("FASTINST_WITNESS", "timer"),
         ] {
             assert!(wrong(key, value).contains(key), "{key}={value}");
         }
+    }
+
+    #[test]
+    fn commas_separate_patterns_but_not_within_an_expression() {
+        assert_eq!(list("a*,,/x{1,2}/,@lib"), ["a*", "/x{1,2}/", "@lib"]);
+        assert_eq!(list("/open,end"), ["/open,end"]);
+        assert!(list("").is_empty());
     }
 
     #[test]

@@ -21,16 +21,21 @@
 //! which is `callpatch`'s.
 
 pub mod api;
+mod attribution;
 pub mod capi;
+mod clib;
 pub mod config;
 pub mod discovery;
 pub mod format;
+pub mod handover;
+mod heap;
 pub mod lines;
 mod names;
 mod output;
 mod probe;
 mod runtime;
 mod selection;
+pub mod spelling;
 pub mod symbols;
 
 pub use api::{Batch, Callback, Error, Probe, Session};

@@ -1,7 +1,7 @@
 //! Names of addresses in this process, by the modules that are planted.
 
 use crate::runtime::plant::Garden;
-use crate::symbols::{Symbols, demangled};
+use crate::symbols::{Symbol, Symbols, demangled};
 use profiler::Label;
 use std::collections::HashMap;
 use wordpatch::CodeAddr;
@@ -47,6 +47,16 @@ impl Names {
         let offset = address.get().wrapping_sub(module.map_or(0, |module| module.bias));
         let name = module.map_or("?", |module| &module.name);
         Name { shown: format!("{name}+{offset:#x}"), symbol: String::new(), start: address }
+    }
+
+    /// The symbol of the function that an address lies in, in a module that may be gone.
+    pub(crate) fn symbol(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
+        self.symbols(garden, bed)?.name_at(address).cloned()
+    }
+
+    /// The functions that an address is in by debug information, innermost first.
+    pub(crate) fn inlined_at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Vec<String> {
+        self.symbols(garden, bed).map(|symbols| symbols.inlined_at(address)).unwrap_or_default()
     }
 
     /// The source line of an address.

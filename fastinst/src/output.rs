@@ -5,10 +5,14 @@ use crate::format::Format;
 use crate::names::Names;
 use crate::runtime::functions::Id;
 use crate::runtime::plant::Garden;
-use profiler::{Clock, Module, Profile, Spent, TableOptions};
+use profiler::{Clock, ClockEvidence, Module, Profile, Spent, TableOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
 use wordpatch::CodeAddr;
 use wordpatch::os::replace::Replacement;
 
@@ -16,10 +20,14 @@ use wordpatch::os::replace::Replacement;
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(crate) clock: Clock,
+    /// How long the program was watched; its processor time, and that of the agent, in seconds.
+    pub(crate) seconds: f64,
     pub(crate) processor: f64,
+    /// What a sampling clock has seen.
+    pub(crate) evidence: ClockEvidence,
     pub(crate) toggles: u64,
     pub(crate) switching: u64,
-    pub(crate) agent: u64,
+    pub(crate) agent: f64,
     pub(crate) samples: u64,
     pub(crate) failures: u64,
     pub(crate) unobserved: u64,
@@ -49,6 +57,7 @@ pub(crate) fn describe(
 ) {
     let plain = format != Format::Profile;
     profile.set_hz(facts.clock.hz);
+    profile.admit(&facts.evidence);
     profile.modules = garden.beds.iter().map(|bed| module(&bed.module)).collect();
     profile.label(|id| {
         let id = Id(id.0);
@@ -67,6 +76,7 @@ pub(crate) fn describe(
     let parent = unsafe { libc::getppid() };
     header.parent = parent;
     header.started = facts.started;
+    header.seconds = facts.seconds;
     header.processor = facts.processor;
     header.machine = wordpatch::os::cpu::brand();
     header.spent = Spent {
@@ -74,10 +84,11 @@ pub(crate) fn describe(
         toggles: facts.toggles,
         samples: facts.samples,
         switching: seconds(facts.switching),
-        agent: seconds(facts.agent),
+        agent: facts.agent,
         lost: header.spent.lost,
     };
     header.notes.extend(notes(garden, facts));
+    profile.reconcile(&facts.evidence);
 }
 
 fn module(module: &crate::discovery::Module) -> Module {
@@ -135,6 +146,7 @@ pub(crate) fn is_at_disk() -> bool {
 /// In a forked child: whoever was writing is in the parent.
 pub(crate) fn forget() {
     AT_DISK.store(false, Relaxed);
+    crate::runtime::handover::forget();
 }
 
 /// Writes the profile, in the format that the configuration asks for.
@@ -146,14 +158,47 @@ pub(crate) fn write(profile: &Profile, config: &Config, path: PathBuf) -> Result
     };
     let bytes = bytes.map_err(|error| OutputError { path: path.clone(), error })?;
     AT_DISK.store(true, Relaxed);
-    let written = if is_stream(&path) { std::fs::write(&path, &bytes) } else { replace(&path, &bytes) };
+    if config.handover.is_some() {
+        // There was no place in the mapping: the folder is for this, and the command that reads it removes it.
+        let _ = path.parent().map(|folder| std::fs::DirBuilder::new().mode(0o700).create(folder));
+    }
+    let is_named = path.as_os_str().as_bytes().ends_with(config.output.as_os_str().as_bytes());
+    let written = if is_named && is_stream(&path) { pour(&path, &bytes) } else { replace(&path, &bytes) };
     AT_DISK.store(false, Relaxed);
     written.map_err(|error| OutputError { path, error })
 }
 
-/// Whether it is a device or a pipe, which cannot be replaced.
+/// Whether it is a device or a pipe, which cannot be replaced. Such a one is written to only where it was named: what lies by chance, or by
+/// another user's doing, where a profile would be put is left alone.
 fn is_stream(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|data| !data.is_file())
+    path.starts_with("/dev") || std::fs::metadata(path).is_ok_and(|data| !data.is_file())
+}
+
+/// How long a reader may keep us waiting.
+const READER: Duration = Duration::from_secs(2);
+
+/// Writes to a device or a pipe, as far as it takes it in time. A pipe without a reader is refused.
+fn pour(path: &Path, mut bytes: &[u8]) -> std::io::Result<()> {
+    // Only the system's own links are followed, `/dev/stdout` for instance.
+    let follow = if path.starts_with("/dev") { 0 } else { libc::O_NOFOLLOW };
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | follow;
+    let mut stream = std::fs::OpenOptions::new().append(true).custom_flags(flags).open(path)?;
+    if stream.metadata()?.is_dir() || (follow != 0 && stream.metadata()?.is_file()) {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it has become another file"));
+    }
+    let end = Instant::now() + READER;
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock && Instant::now() < end => {
+                wordpatch::os::files::await_room(&stream, end.saturating_duration_since(Instant::now()));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -8,18 +8,21 @@
 //! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a record for each function.
 //! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
 //! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
-//! - [`measure`] knows the clock, and what the stubs cost.
+//! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
-//! - [`agent`] is the thread that drains, decides and writes; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
+//! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
 //!   functions of the C library that we stand before.
+//! - [`witness`] is the sampling clock: which functions the processor time went to, told by something else than probes.
 
 pub(crate) mod agent;
 mod arrivals;
 mod boards;
+pub(crate) mod clock;
 pub(crate) mod doors;
 pub(crate) mod event;
 pub(crate) mod functions;
 pub(crate) mod guest;
+pub(crate) mod handover;
 pub(crate) mod layout;
 mod loader;
 pub(crate) mod measure;
@@ -30,3 +33,4 @@ pub(crate) mod skip;
 pub(crate) mod stub;
 pub(crate) mod threads;
 mod wishes;
+pub(crate) mod witness;

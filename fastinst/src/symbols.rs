@@ -80,6 +80,23 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// The functions that an address is in by debug information, innermost first: those that were inlined, then the one that they were
+    /// inlined into. Names are as the linker knows them. Empty where there is no debug information.
+    pub fn inlined_at(&mut self, address: CodeAddr) -> Vec<String> {
+        let debug = &self.debug;
+        let lines = self.lines.get_or_insert_with(|| addr2line::Loader::new(debug).ok());
+        let probe = address.get().wrapping_sub(self.bias) as u64;
+        let Some(mut frames) = lines.as_ref().and_then(|lines| lines.find_frames(probe).ok()) else { return Vec::new() };
+        let mut names = Vec::new();
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.and_then(|function| function.raw_name().ok().map(std::borrow::Cow::into_owned));
+            names.extend(name);
+        }
+        names
+    }
+}
+
 fn read(image: &Image<'_>, bias: usize) -> Vec<Symbol> {
     let functions = image.functions().into_iter();
     functions

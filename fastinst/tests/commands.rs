@@ -78,6 +78,7 @@ fn profiles_are_kept_reported_and_compared() {
     assert_eq!(calls(&merged, "leaf"), 400_000.0);
     let diff = run(fastinst().arg("diff").args([&kept, &kept]));
     assert!(diff.status.success() && text(&diff.stdout).contains("leaf"));
+    assert!(text(&diff.stdout).starts_with("0 slower, 0 faster") && text(&diff.stdout).contains("never significant"), "{diff:?}");
 }
 
 #[test]
@@ -106,6 +107,43 @@ fn what_cannot_be_profiled_is_refused_with_a_remedy() {
         let output = run(fastinst().args(wrong));
         assert!(output.status.code() == Some(1) && text(&output.stderr).lines().count() == 1, "{wrong:?}: {output:?}");
     }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_the_program_starts() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("meant");
+    let program = compile("calls.c", &to, &["-O1", "-finstrument-functions"]);
+    let refused = |args: &[&str], key: Option<&str>| {
+        let mut command = fastinst();
+        command.arg("run").args(args).arg(&program).current_dir(&to);
+        command.envs(key.map(|key| (key, "1")));
+        let output = run(&mut command);
+        assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).lines().count()), ("", 1), "{args:?}: {output:?}");
+        (output.status.code(), text(&output.stderr))
+    };
+    for (args, key, code, says) in [
+        (&["--polcy", "exact"][..], None, 2, "unknown option --polcy; did you mean --policy?"),
+        (&["-F", "leef"], None, 1, "matches 'leef'; did you mean leaf?"),
+        (&["-F", "/[/"], None, 1, "invalid pattern '/[/'"),
+        (&["-N", "["], None, 1, "invalid pattern '['"),
+        (&["-F", "@libz*"], None, 1, "no function with probes matches '@libz*'"),
+        (&[], Some("FASTINST_POLCY"), 1, "unknown key FASTINST_POLCY; did you mean FASTINST_POLICY?"),
+        (&["--interval", "5"], None, 1, "--interval 5"),
+        (&["."], None, 1, ". is a directory"),
+        (&["./no-such-program"], None, 1, "No such file: ./no-such-program"),
+        (&["./calls.txt"], None, 1, "is not executable"),
+    ] {
+        std::fs::write(to.join("calls.txt"), "").unwrap();
+        let (status, line) = refused(args, key);
+        assert!(status == Some(code) && line.contains(says), "{args:?}: {status:?} {line}");
+    }
+    // What matches is no matter of complaint; what excludes nothing is told.
+    let output = run(fastinst().args(["run", "--policy", "periodic", "-F", "lea*", "-N", "mian"]).arg(&program));
+    assert_eq!(output.status.code(), Some(7));
+    assert!(text(&output.stderr).contains("did you mean main?"), "{output:?}");
 }
 
 #[test]

@@ -167,9 +167,9 @@ fn what_is_wrong_is_said_in_one_line_and_the_program_runs_on() {
     let program = compile("calls.c", &to, &["-O2", "-finstrument-functions"]);
     let plain = run(&mut clean(std::process::Command::new(&program)));
     for (key, value, says) in [
-        ("FASTINST_POLCY", "exact", "FASTINST_POLCY is no key"),
+        ("FASTINST_POLCY", "exact", "did you mean FASTINST_POLICY?"),
         ("FASTINST_BUDGET", "much", "is not a share"),
-        ("FASTINST_INCLUDE", "/(/", "is no pattern"),
+        ("FASTINST_INCLUDE", "/(/", "invalid pattern"),
         ("WORDPATCH_ACCESS", "magic", "WORDPATCH_ACCESS"),
         ("FASTINST_OUTPUT", "/nowhere/at/all", "cannot write /nowhere/at/all"),
         ("FASTINST_OUTPUT", "/dev/full", "cannot write /dev/full"),

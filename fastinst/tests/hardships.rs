@@ -601,7 +601,8 @@ fn an_agent_that_is_kept_from_running_in_the_middle_of_its_round_loses_no_call()
     let Some(brake) = Trial::of("brake.c", &["-O1", "-shared", "-fPIC", "-fno-instrument-functions"]) else { return };
     let Some(trial) = Trial::of("frames.c", &["-O0"]) else { return };
     let (truth, plain) = (counted(&trial.program, &[]), trial.plain());
-    let preload = format!("{}:{}", brake.program.display(), library().display());
+    // The constructor of what comes last is called first.
+    let preload = format!("{}:{}", library().display(), brake.program.display());
     for policy in ["exact", "count"] {
         for _ in 0..20 {
             let profiles = trial.behaves_as(&plain, policy, |command| {

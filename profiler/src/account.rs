@@ -1,23 +1,30 @@
 //! The account of one function: what was seen of it, added up.
 //!
-//! Time is cut into *cycles*: from one arming of the function to the next. In each, some calls are timed, and entries are counted for a
+//! Time is cut into *cycles*: from one window, or arming, of the function to the next. In each, some calls are timed, and entries are counted for a
 //! while, or all the time. A cycle's samples stand for all calls of the cycle: otherwise the quiet times of a function would weigh
 //! as much as the busy ones. What a cycle is worth is known when it is over.
 //!
 //! ```text
-//!   armed ──── samples ──── retired ──── counted ──── not seen ──── armed again
-//!   └────────────── the window: entries are known ─┘
+//!   counted ──── armed ──── samples ──── retired ──── not seen ──── counted again
+//!   └ window ┘
 //! ```
+//!
+//! The rate of calls is learned in the *window*, in which nothing but counting is done: timing slows the program down by what cannot be
+//! known exactly, since hooks hide behind the program's own work, or do not.
 //!
 //! The variance of a total or a mean is estimated from how cycles differ, and from how samples within a cycle do, whichever says more:
 //! calls that follow each other are alike, and few cycles know little.
 
-use crate::figure::{Figure, student};
+use crate::figure::{Figure, How, student};
 use crate::histogram::{Histogram, bucket};
 use crate::{Costs, Sample, Ticks};
 
 /// Call sites that are told apart.
 const SITES: usize = 32;
+
+/// What counting costs in the program's surroundings is not known, nor what a window that begins when the agent comes leaves out: such errors
+/// do not fall with the number of windows. A part of the entries that were not seen.
+const UNKNOWN: f64 = 0.1;
 
 /// Samples of a cycle that are kept until their weight is known.
 const KEPT: usize = 512;
@@ -37,6 +44,9 @@ pub(crate) struct Account {
     /// The same with what was added, and of that the part of timed calls directly inside.
     whole: f64,
     children: f64,
+    /// Of the cycles in which every call was timed: how many ended, and their time.
+    certain: (u64, f64),
+    /// Of the others.
     mean: Weighted,
     histogram: Histogram,
     pub(crate) arcs: Vec<(u64, u64, u64)>,
@@ -51,13 +61,17 @@ struct Cycle {
     began: Ticks,
     /// The time in which entries were counted; `None` while that goes on.
     counted: Option<(Ticks, Ticks)>,
-    /// When the window ended that tells the rate, and the entries until then, if that was before counting did.
-    window: Option<(Ticks, u64)>,
+    /// When the window began, and the entries of the cycle until then.
+    opened: Option<(Ticks, u64)>,
+    /// Entries for each tick, as the window has told.
+    rate: Option<f64>,
     entries: u64,
     samples: u64,
     sum: f64,
     squares: f64,
     kept: Vec<u16>,
+    /// Not every call of it is timed.
+    is_partial: bool,
 }
 
 /// Means of cycles, weighted by their calls.
@@ -135,25 +149,39 @@ impl Account {
     }
 
     /// Entries for each tick, as this cycle shows it.
-    pub(crate) fn rate(&self, now: Ticks, costs: &Costs) -> f64 {
+    pub(crate) fn rate(&self, now: Ticks) -> f64 {
         let cycle = &self.cycle;
-        let (from, until) = cycle.counted.unwrap_or((cycle.began, now));
-        // The window ended at a time of its own, or with an entry, which then does not count as one that happened in it.
-        let (until, entries) = match cycle.window {
-            Some((until, entries)) => (until, entries as f64),
-            None => (until, (cycle.entries as f64 - f64::from(u8::from(cycle.counted.is_some()))).max(0.0)),
+        let so_far = || {
+            let (from, until) = cycle.counted.unwrap_or((cycle.began, now));
+            // What was counted until an entry has ended it does not have that entry.
+            let entries = cycle.entries.saturating_sub(u64::from(cycle.counted.is_some()));
+            entries as f64 / until.since(from).0.max(1) as f64
         };
-        let window = until.since(from).0.max(1) as f64;
-        // The hooks themselves have made it longer.
-        let hooks = entries * costs.skip + cycle.samples as f64 * costs.pair;
-        entries / (window - hooks).max(window / 5.0)
+        cycle.rate.unwrap_or_else(so_far)
     }
 
-    /// What was counted in this cycle so far tells its rate. Who waits for the next entries instead waits for the next busy time.
-    pub(crate) fn end_window(&mut self, now: Ticks) {
-        if self.cycle.counted.is_none() {
-            self.cycle.window.get_or_insert((now, self.cycle.entries));
+    /// From here on nothing is done but counting.
+    pub(crate) fn open_window(&mut self, now: Ticks) {
+        self.cycle.opened = Some((now, self.cycle.entries));
+    }
+
+    /// When the window began, if there is one.
+    pub(crate) fn window(&self) -> Option<Ticks> {
+        self.cycle.opened.map(|(at, _)| at)
+    }
+
+    /// The window began somewhat later.
+    pub(crate) fn delay_window(&mut self, at: Ticks) {
+        if let Some((opened, _)) = &mut self.cycle.opened {
+            *opened = at.max(*opened);
         }
+    }
+
+    /// The window ends. Each entry has cost so many ticks.
+    pub(crate) fn close_window(&mut self, now: Ticks, cost: f64) {
+        let Some((from, before)) = self.cycle.opened else { return };
+        let (span, entries) = (now.since(from).0.max(1) as f64, (self.cycle.entries - before) as f64);
+        self.cycle.rate.get_or_insert(entries / (span - entries * cost).max(span / 5.0));
     }
 
     /// In this cycle entries were counted from one instant to another, and are not any more.
@@ -161,22 +189,36 @@ impl Account {
         self.cycle.counted.get_or_insert((from.max(self.cycle.began), until));
     }
 
+    /// From here on not every call of the cycle is timed.
+    pub(crate) fn stop_timing(&mut self) {
+        self.cycle.is_partial = true;
+    }
+
+    /// From here on every call is timed. A cycle begins with that.
+    pub(crate) fn time_completely(&mut self) {
+        self.cycle.is_partial = false;
+    }
+
     pub(crate) fn cycle_began(&self) -> Ticks {
         self.cycle.began
     }
 
     /// Ends the cycle, and begins another.
-    pub(crate) fn turn(&mut self, now: Ticks, costs: &Costs) {
-        let calls = self.calls_of_cycle(now, costs);
+    pub(crate) fn turn(&mut self, now: Ticks) {
+        let calls = self.calls_of_cycle(now);
         self.weigh(calls);
-        self.cycle = Cycle { began: now, kept: std::mem::take(&mut self.cycle.kept), ..Cycle::default() };
-        self.cycle.kept.clear();
+        // Calls that are open and will be timed at their end belong to the cycle that they end in.
+        let Cycle { entries, samples, is_partial, counted, .. } = self.cycle;
+        let open = if is_partial || counted.is_some() { 0 } else { entries.saturating_sub(samples) };
+        let mut kept = std::mem::take(&mut self.cycle.kept);
+        kept.clear();
+        self.cycle = Cycle { began: now, entries: open, kept, is_partial, ..Cycle::default() };
     }
 
     /// How many calls the cycle has had, as far as can be told; notes what was estimated.
-    fn calls_of_cycle(&mut self, now: Ticks, costs: &Costs) -> f64 {
+    fn calls_of_cycle(&mut self, now: Ticks) -> f64 {
         let seen = self.cycle.entries as f64;
-        let rate = self.rate(now, costs);
+        let rate = self.rate(now);
         let unseen = &mut self.unseen;
         // Between two windows the rate is taken to change evenly from the one's to the other's.
         if let Some((before, hidden)) = unseen.latest.take() {
@@ -197,6 +239,12 @@ impl Account {
     fn weigh(&mut self, calls: f64) {
         let cycle = &self.cycle;
         if cycle.samples == 0 {
+            return;
+        }
+        if !cycle.is_partial && cycle.counted.is_none() {
+            self.certain.0 += cycle.samples;
+            self.certain.1 += cycle.sum;
+            cycle.kept.iter().for_each(|&bucket| self.histogram.add(bucket, 1.0));
             return;
         }
         let (n, calls) = (cycle.samples as f64, calls.max(cycle.samples as f64));
@@ -235,7 +283,9 @@ impl Account {
         let value = self.entries as f64 + unseen.entries;
         let mean = unseen.rates / n;
         let variance = if n > 1.0 { ((unseen.rates2 - n * mean * mean) / (n - 1.0)).max(0.0) } else { mean * mean };
-        let half = student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
+        let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
+        // All windows may be wrong alike: see `UNKNOWN`.
+        let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
         Figure::estimated(value, half, self.entries as f64)
     }
 
@@ -246,22 +296,38 @@ impl Account {
 
     /// The mean of a call, in ticks, without what measuring has added.
     pub(crate) fn mean(&self, costs: &Costs) -> Option<Figure> {
-        if self.samples == 0 || self.mean.weight == 0.0 {
-            return None;
-        }
-        let all = &self.mean;
-        let added = costs.bias;
         if self.is_complete() {
-            return Some(Figure::exact(self.sum / self.samples as f64 - added));
+            return Some(Figure::exact(self.sum / self.samples as f64 - costs.bias));
+        }
+        let rest = self.mean_of_rest(costs)?;
+        let (all, certain) = (self.calls().value.max(1.0), self.certain.0 as f64);
+        let part = (certain / all).min(1.0);
+        if part == 0.0 {
+            return Some(rest);
+        }
+        // Of the calls in complete cycles the mean is known.
+        let known = self.certain.1 / certain - costs.bias;
+        let (lo, hi) = rest.interval();
+        let of_all = |rest: f64| part * known + (1.0 - part) * rest;
+        Some(Figure { value: of_all(rest.value), how: How::Estimated { lo: of_all(lo), hi: of_all(hi) } })
+    }
+
+    /// The same, of the calls in cycles of which only some were timed. If there are none, the others stand for what was missed.
+    fn mean_of_rest(&self, costs: &Costs) -> Option<Figure> {
+        let all = &self.mean;
+        if all.weight == 0.0 {
+            let known = (self.certain.0 > 0).then(|| self.certain.1 / self.certain.0 as f64 - costs.bias)?;
+            return Some(Figure::estimated(known, known.abs(), 0.0).with_more_above(self.max - costs.bias - known));
         }
         let raw = all.sum / all.weight;
-        let value = raw - added;
+        let value = raw - costs.bias;
         let cycles = all.cycles as f64;
         let between = (all.w2m2 - 2.0 * raw * all.w2m + raw * raw * all.w2).max(0.0) * cycles / (cycles - 1.0).max(1.0);
         let deviation = (between.max(all.within)).sqrt() / all.weight;
-        let freedom = if all.cycles > 1 { all.cycles - 1 } else { (self.samples as usize).saturating_sub(1) };
+        let samples = self.samples - self.certain.0;
+        let freedom = if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
         // Long calls are rare: as likely as not one more of the longest was just missed.
-        let missed = (self.max - costs.bias - value).max(0.0) / (self.samples as f64 + 1.0);
+        let missed = (self.max - costs.bias - value).max(0.0) / (samples as f64 + 1.0);
         Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN).with_more_above(missed))
     }
 
@@ -273,6 +339,11 @@ impl Account {
     /// The time of its own, of all calls that were timed; what timed calls directly inside have added is still in it.
     pub(crate) fn own(&self, costs: &Costs) -> f64 {
         self.whole - self.children - self.samples as f64 * costs.bias
+    }
+
+    /// What the calls took that were timed, without what measuring has added, in ticks.
+    pub(crate) fn seen(&self, costs: &Costs) -> f64 {
+        self.sum - self.samples as f64 * costs.bias
     }
 
     pub(crate) fn histogram(&self) -> &Histogram {

@@ -1,6 +1,8 @@
 //! The conductor: the brain of whoever has the probes. It is told what was seen, and says what the probes shall do.
 //!
-//! Nothing here knows of threads, files or clocks: instants are given to it. What it decides differs by policy; what it adds up does not.
+//! Nothing here knows of threads, files or clocks: instants are given to it. They are instants of the program's own processor time, less
+//! what the probes took of it: rates that are learned while the program runs say nothing of the time in which it waits for a processor.
+//! What it decides differs by policy; what it adds up does not.
 
 mod adaptive;
 
@@ -109,7 +111,10 @@ impl Conductor {
 
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
-        self.adaptive.recent += calls;
+        let costs = self.costs;
+        let part = self.part(function);
+        let is_complete = !part.resting && matches!(part.mode, Mode::Sample(Draw { skip: Skip::None, .. }));
+        self.adaptive.spent += calls as f64 * if is_complete { costs.pair } else { costs.count };
         self.account(function).entered(calls);
     }
 
@@ -152,9 +157,8 @@ impl Conductor {
         }
     }
 
-    /// Decides. To be called after everything that was seen since the last time was told; `cpu` is the processor time of the program
-    /// since then. Returns when to call again.
-    pub fn tick(&mut self, now: Ticks, cpu: Ticks, probes: &mut impl Probes) -> Ticks {
+    /// Decides. To be called after everything that was seen since the last time was told. Returns when to call again.
+    pub fn tick(&mut self, now: Ticks, probes: &mut impl Probes) -> Ticks {
         self.first(probes);
         match self.policy.clone() {
             Policy::Exact | Policy::Count => {
@@ -164,7 +168,7 @@ impl Conductor {
                 Ticks(now.0 + self.clock.ticks(pause).0)
             }
             Policy::Paper { samples, epoch_ms } => self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes),
-            Policy::Adaptive { budget } => self.adapt(now, cpu, budget, probes),
+            Policy::Adaptive { budget } => self.adapt(now, budget, probes),
         }
     }
 
@@ -175,12 +179,11 @@ impl Conductor {
         }
         if now.since(self.epoch) >= epoch {
             self.epoch = now;
-            let costs = self.costs;
             for at in 0..self.functions.len() {
                 let part = &mut self.functions[at];
                 if part.known {
                     if let Some(life) = &mut part.life {
-                        life.account.turn(now, &costs);
+                        life.account.turn(now);
                     }
                     if part.resting {
                         self.set(FuncId(at as u32), first_calls(samples), probes);
@@ -196,7 +199,7 @@ impl Conductor {
         let lives = self.functions.iter().enumerate().filter_map(|(at, part)| Some((at, &part.life.as_ref()?.account)));
         let accounts = lives.filter(|(at, account)| *at > 0 && account.entries > 0).map(|(at, account)| {
             let mut account = account.clone();
-            account.turn(now, &self.costs);
+            account.turn(now);
             (FuncId(at as u32), account)
         });
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());

@@ -27,6 +27,25 @@ pub enum How {
     },
 }
 
+/// What a reader has to know of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// Nothing: it is exact.
+    Exact,
+    /// `~`: the interval is no wider than the value.
+    About,
+    /// `?`: it is wider.
+    Unsure,
+    /// `≤`: it may be nothing, and is at most the interval's end.
+    AtMost,
+    /// `≥`: it is a lower bound.
+    AtLeast,
+}
+
+/// The width of an interval, as a part of the value, up to which a value is known well.
+const NARROW: f64 = 1.0;
+
 impl Figure {
     /// One that was seen.
     pub const fn exact(value: f64) -> Self {
@@ -45,6 +64,12 @@ impl Figure {
             How::Exact => self,
             How::Estimated { lo, hi } => Self { how: How::Estimated { lo, hi: hi + more }, ..self },
         }
+    }
+
+    /// The same, no longer exact: the truth may be more by so much.
+    pub(crate) fn widened(self, more: f64) -> Self {
+        let (lo, hi) = self.interval();
+        Self { value: self.value, how: How::Estimated { lo, hi: hi + more } }
     }
 
     /// Whether everything was seen.
@@ -66,6 +91,37 @@ impl Figure {
         (hi - lo) / 2.0
     }
 
+    /// The same within bounds: a value outside of them is not exact, and the interval holds it.
+    #[must_use]
+    pub(crate) fn clipped(self, least: f64, most: f64) -> Self {
+        let value = self.value.clamp(least, most.max(least));
+        if self.is_exact() && value == self.value {
+            return self;
+        }
+        let (lo, hi) = self.interval();
+        Self { value, how: How::Estimated { lo: lo.max(least).min(value), hi: hi.min(most).max(value) } }
+    }
+
+    /// What a reader has to know of it besides its value.
+    pub fn mark(&self) -> Mark {
+        let (lo, hi) = self.interval();
+        match self.how {
+            How::Exact => Mark::Exact,
+            _ if lo <= 0.0 && hi > 0.0 => Mark::AtMost,
+            _ if lo >= self.value && hi > self.value => Mark::AtLeast,
+            _ if hi - lo <= NARROW * self.value => Mark::About,
+            _ => Mark::Unsure,
+        }
+    }
+
+    /// What it is ranked by: a value that is not known well by the least that it is.
+    pub fn rank(&self) -> f64 {
+        match self.mark() {
+            Mark::Exact | Mark::About | Mark::AtLeast => self.value,
+            Mark::Unsure | Mark::AtMost => self.interval().0,
+        }
+    }
+
     /// The sum of two that are independent.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
@@ -73,7 +129,11 @@ impl Figure {
         if self.is_exact() && other.is_exact() {
             return Self::exact(value);
         }
-        Self::estimated(value, self.half_width().hypot(other.half_width()), 0.0)
+        // Each side by itself: one may be a bound.
+        let ((a, b), (c, d)) = (self.interval(), other.interval());
+        let (below, above) = ((self.value - a).hypot(other.value - c), (b - self.value).hypot(d - other.value));
+        let lo = (value - below).max(value.min(0.0));
+        Self { value, how: How::Estimated { lo, hi: value + above } }
     }
 
     /// The same in another unit.
@@ -123,6 +183,22 @@ mod tests {
         let sum = Figure::exact(3.0).plus(&Figure::estimated(4.0, 1.0, 0.0));
         assert_eq!((sum.value, sum.interval()), (7.0, (6.0, 8.0)));
         assert!(Figure::exact(1.0).plus(&Figure::exact(2.0)).is_exact());
+    }
+
+    #[test]
+    fn marks_tell_what_an_interval_says() {
+        let figure = |value, lo, hi| Figure { value, how: How::Estimated { lo, hi } };
+        let marks = [(10.0, 8.0, 13.0), (10.0, 2.0, 13.0), (2.0, 0.0, 4.0), (10.0, 10.0, 90.0)];
+        let marks = marks.map(|(value, lo, hi)| (figure(value, lo, hi).mark(), figure(value, lo, hi).rank()));
+        assert_eq!(marks, [(Mark::About, 10.0), (Mark::Unsure, 2.0), (Mark::AtMost, 0.0), (Mark::AtLeast, 10.0)]);
+        assert_eq!((Figure::exact(0.0).mark(), Figure::exact(0.0).rank()), (Mark::Exact, 0.0));
+    }
+
+    #[test]
+    fn clipping_keeps_the_value_in_its_interval_and_exact_ones_that_fit() {
+        assert_eq!(Figure::exact(5.0).clipped(0.0, 5.0), Figure::exact(5.0));
+        assert_eq!(Figure::exact(5.0).clipped(0.0, 4.0).interval(), (4.0, 5.0_f64.min(4.0)));
+        assert_eq!(Figure::estimated(-3.0, 5.0, f64::MIN).clipped(0.0, 9.0).interval(), (0.0, 2.0));
     }
 
     #[test]

@@ -77,6 +77,11 @@ impl Histogram {
         self.0.last().map(|(bucket, _)| bounds(*bucket).1 as f64)
     }
 
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The buckets that hold something, in order, with their weights.
     pub fn buckets(&self) -> &[(u16, f64)] {
         &self.0

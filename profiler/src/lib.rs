@@ -25,7 +25,7 @@
 //! for ticks in [109, 209, 309] {
 //!     conductor.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0 });
 //! }
-//! conductor.tick(Ticks(1_000_000), Ticks(1_000_000), &mut switches);
+//! conductor.tick(Ticks(1_000_000), &mut switches);
 //! let mut profile = conductor.profile(Ticks(2_000_000));
 //! profile.label(|_| Label { name: "parse".to_owned(), ..Label::default() });
 //! let function = &profile.functions[0];
@@ -35,33 +35,43 @@
 //!
 //! - [`Policy`] says which calls are timed; [`Mode`] is what a function's probes do.
 //! - [`Histogram`] has buckets less than two per cent wide; [`Figure`] is a value that says whether it is exact.
+//! - [`Profile::reconcile`] brings what probes tell together with a sampling clock's evidence, so that all figures are possible;
+//!   [`Profile::impossible`] checks that.
 //! - [`simulation`] plays recorded traces against policies.
-//! - Reports: a table, JSON, CSV, folded stacks, pprof, as gprof; and [`Diff`], of two profiles.
+//! - Reports: a table, JSON, CSV, folded stacks, pprof, gprof's layout; and [`Comparison`], of two sets of runs.
 //!
 //! It does not find probes, switch them, or know what a function is called: names are given to it.
 
 mod account;
+mod clock_evidence;
+mod compare;
 mod conductor;
-mod diff;
 mod figure;
 mod file;
 mod histogram;
+mod impossible;
 mod merge;
 mod mode;
 mod policy;
 mod profile;
 pub mod protobuf;
+mod reconcile;
 mod report;
 pub mod simulation;
+mod student;
+mod timed;
 mod unit;
 
+pub use clock_evidence::{ClockEvidence, ClockFunction, ClockSource, ClockStack};
+pub use compare::{Change, Compared, Comparison, Verdict};
 pub use conductor::{Conductor, Sample};
-pub use diff::{Change, Diff};
-pub use figure::{Figure, How};
+pub use figure::{Figure, How, Mark};
 pub use file::FileError;
 pub use histogram::{Histogram, bounds, bucket};
+pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};
-pub use profile::{Arc, Function, Header, Label, Module, Profile, Spent};
-pub use report::{Sort, TableOptions};
+pub use profile::{Arc, Callee, Exemplar, Function, Header, Label, Module, Profile, Spent, Stack};
+pub use report::{HistogramOptions, NoFunction, Sort, TableOptions};
+pub use timed::Timed;
 pub use unit::{Clock, Costs, FuncId, Ticks};

@@ -1,8 +1,10 @@
-//! Merging: the profiles of several processes, added up function by function.
+//! Merging: the profiles of several processes, added up function by function. What was reconciled in each adds up in their sum, too:
+//! functions whose callers are known in one process only have unknown callers in the sum, and bounds are met again.
 
-use crate::figure::Figure;
-use crate::profile::{Function, Label, Module, Profile};
-use std::collections::BTreeMap;
+use crate::profile::{Arc, Exemplar, Function, Label, Module, Profile, Stack};
+use crate::timed::{mean_of, sum};
+use crate::{FuncId, Spent};
+use std::collections::{BTreeMap, HashMap};
 
 impl Profile {
     /// The sum of some profiles. Functions are the same that have the same name at the same place of the same file.
@@ -13,13 +15,28 @@ impl Profile {
     pub fn merge(profiles: &[Self]) -> Self {
         let [first, rest @ ..] = profiles else { panic!("there is at least one profile to merge") };
         let mut merged = first.clone();
+        merged.renumber(|at| FuncId(at as u32 + 1));
         for other in rest {
             merged.add(other);
         }
-        for (number, function) in merged.functions.iter_mut().enumerate() {
-            function.id = crate::FuncId(number as u32 + 1);
-        }
+        merged.settle();
+        // Files may hold anything; what is possible stays so.
+        let are_possible = || profiles.iter().all(|profile| profile.impossible().is_empty());
+        debug_assert!(!are_possible() || merged.impossible().is_empty(), "{:?}", merged.impossible());
         merged
+    }
+
+    /// Gives functions numbers by their positions, wherever they are told of.
+    fn renumber(&mut self, number: impl Fn(usize) -> FuncId) {
+        let numbers: HashMap<FuncId, FuncId> =
+            self.functions.iter().enumerate().map(|(at, function)| (function.id, number(at))).collect();
+        for function in &mut self.functions {
+            function.id = numbers[&function.id];
+            for inside in function.exemplars.iter_mut().flat_map(|one| &mut one.inside) {
+                // A function that was left out of the file has no number that means anything.
+                inside.function = numbers.get(&inside.function).copied().unwrap_or_default();
+            }
+        }
     }
 
     fn add(&mut self, other: &Self) {
@@ -30,32 +47,71 @@ impl Profile {
         };
         let mut known: BTreeMap<Label, usize> =
             self.functions.iter().enumerate().map(|(at, function)| (place(&function.label), at)).collect();
-        for function in &other.functions {
-            let mut function = function.clone();
+        let mut next = self.functions.len()..;
+        let mut position = |function: &Function| {
+            let known = known.entry(place(&relabel(&function.label)));
+            *known.or_insert_with(|| next.next().unwrap_or(usize::MAX))
+        };
+        let positions: Vec<usize> = other.functions.iter().map(&mut position).collect();
+        let mut theirs = other.clone();
+        theirs.renumber(|at| FuncId(positions[at] as u32 + 1));
+        for (mut function, &at) in theirs.functions.into_iter().zip(&positions) {
             function.label = relabel(&function.label);
             for arc in &mut function.arcs {
                 arc.caller = arc.caller.as_ref().map(relabel);
             }
-            match known.get(&place(&function.label)) {
-                Some(&at) => self.functions[at].add(&function),
+            match self.functions.get_mut(at) {
+                Some(known) => known.add(&function),
+                None => self.functions.push(function),
+            }
+        }
+        self.add_stacks(&other.stacks, &positions);
+        self.add_header(other);
+    }
+
+    fn add_stacks(&mut self, theirs: &[Stack], positions: &[usize]) {
+        let mut known: HashMap<Vec<u32>, usize> =
+            self.stacks.iter().enumerate().map(|(at, stack)| (stack.frames.clone(), at)).collect();
+        for stack in theirs {
+            let frames = stack.frames.iter().filter_map(|frame| positions.get(*frame as usize));
+            let frames: Vec<u32> = frames.map(|&at| at as u32).collect();
+            match known.get(&frames) {
+                Some(&at) => {
+                    self.stacks[at].time += stack.time;
+                    self.stacks[at].samples += stack.samples;
+                }
                 None => {
-                    known.insert(place(&function.label), self.functions.len());
-                    self.functions.push(function);
+                    known.insert(frames.clone(), self.stacks.len());
+                    self.stacks.push(Stack { frames, ..stack.clone() });
                 }
             }
         }
+    }
+
+    fn add_header(&mut self, other: &Self) {
         let (mine, theirs) = (&mut self.header, &other.header);
         mine.processes += theirs.processes;
-        mine.processor += theirs.processor;
+        // What is not known of one is not known of both.
+        mine.processor = if mine.processor.min(theirs.processor) > 0.0 { mine.processor + theirs.processor } else { 0.0 };
+        mine.system += theirs.system;
+        mine.unknown += theirs.unknown;
+        mine.clock_samples += theirs.clock_samples;
+        mine.floor = mine.floor.max(theirs.floor);
+        mine.threads = if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
         mine.seconds = mine.seconds.max(theirs.seconds);
         mine.started = mine.started.min(theirs.started);
-        mine.spent.probes = mine.spent.probes.max(theirs.spent.probes);
-        mine.spent.toggles += theirs.spent.toggles;
-        mine.spent.samples += theirs.spent.samples;
-        mine.spent.switching += theirs.spent.switching;
-        mine.spent.agent += theirs.spent.agent;
-        mine.spent.lost += theirs.spent.lost;
-        for note in &theirs.notes {
+        mine.spent = Spent {
+            probes: mine.spent.probes.max(theirs.spent.probes),
+            toggles: mine.spent.toggles + theirs.spent.toggles,
+            samples: mine.spent.samples + theirs.spent.samples,
+            switching: mine.spent.switching + theirs.spent.switching,
+            agent: mine.spent.agent + theirs.spent.agent,
+            lost: mine.spent.lost + theirs.spent.lost,
+        };
+        let differ = std::mem::discriminant(&mine.clock) != std::mem::discriminant(&theirs.clock);
+        let note =
+            differ.then(|| "the processes had different clocks: time that one of them does not tell is [unknown]".to_owned());
+        for note in theirs.notes.iter().chain(&note) {
             if !mine.notes.contains(note) {
                 mine.notes.push(note.clone());
             }
@@ -76,43 +132,58 @@ fn place(label: &Label) -> Label {
     Label { file: None, line: None, ..label.clone() }
 }
 
+/// No function has more slow calls in a sum.
+const EXEMPLARS: usize = 5;
+
 impl Function {
     fn add(&mut self, other: &Self) {
+        let calls = [self.calls.value, other.calls.value];
+        self.unite_arcs(other);
         self.calls = self.calls.plus(&other.calls);
         self.samples += other.samples;
         self.lost += other.lost;
-        self.min = least(self.min, other.min, f64::min);
-        self.max = least(self.max, other.max, f64::max);
+        self.min = extreme(self.min, other.min, f64::min);
+        self.max = extreme(self.max, other.max, f64::max);
         self.total = sum(self.total, other.total);
         self.own = sum(self.own, other.own);
-        let calls = self.calls.value;
-        self.mean = self.total.filter(|_| calls > 0.0).map(|total| total.scaled(1.0 / calls));
+        self.cpu = sum(self.cpu, other.cpu);
+        self.wall = sum(self.wall, other.wall);
+        self.mean = mean_of([self.mean, other.mean], calls);
+        self.timed = self.timed.plus(&other.timed, calls);
+        self.unseen |= other.unseen;
         self.histogram.merge(&other.histogram);
-        let (mine, theirs) = (self.samples as f64 - other.samples as f64, other.samples as f64);
+        self.exemplars.extend(other.exemplars.iter().cloned());
+        self.exemplars.sort_by(|a: &Exemplar, b| b.time.total_cmp(&a.time));
+        self.exemplars.truncate(EXEMPLARS);
+    }
+
+    /// Adds from where the other was called. One of which that is not known makes the sum of both unknown.
+    fn unite_arcs(&mut self, other: &Self) {
+        let (mine, theirs) = (self.samples as f64, other.samples as f64);
         let all = (mine + theirs).max(1.0);
+        let unknown = |function: &Self| Arc { site: 0, samples: function.samples, share: 1.0, caller: None };
+        let complete = |function: &Self| match function.arcs.is_empty() {
+            true => vec![unknown(function)],
+            false => function.arcs.clone(),
+        };
+        let added = complete(other);
+        self.arcs = complete(self);
         self.arcs.iter_mut().for_each(|arc| arc.share *= mine / all);
-        for arc in &other.arcs {
+        for arc in added {
             let share = arc.share * theirs / all;
             match self.arcs.iter_mut().find(|known| known.site == arc.site && known.caller == arc.caller) {
                 Some(known) => {
                     known.samples += arc.samples;
                     known.share += share;
                 }
-                None => self.arcs.push(crate::Arc { share, ..arc.clone() }),
+                None => self.arcs.push(Arc { share, ..arc }),
             }
         }
         self.arcs.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.site.cmp(&b.site)));
     }
 }
 
-fn sum(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(a.plus(&b)),
-        (one, other) => one.or(other),
-    }
-}
-
-fn least(a: Option<f64>, b: Option<f64>, choose: fn(f64, f64) -> f64) -> Option<f64> {
+fn extreme(a: Option<f64>, b: Option<f64>, choose: fn(f64, f64) -> f64) -> Option<f64> {
     match (a, b) {
         (Some(a), Some(b)) => Some(choose(a, b)),
         (one, other) => one.or(other),

@@ -34,7 +34,7 @@ impl Default for Policy {
 
 /// A name that no policy has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is no policy: the policies are adaptive, paper, exact and count")]
+#[error("{0} is no policy: the policies are adaptive, periodic, exact and count")]
 pub struct NoPolicy(pub String);
 
 impl FromStr for Policy {
@@ -43,7 +43,7 @@ impl FromStr for Policy {
     fn from_str(name: &str) -> Result<Self, NoPolicy> {
         Ok(match name {
             "adaptive" => Self::default(),
-            "paper" => Self::Paper { samples: 10, epoch_ms: 10.0 },
+            "periodic" | "paper" => Self::Paper { samples: 10, epoch_ms: 10.0 },
             "exact" => Self::Exact,
             "count" => Self::Count,
             _ => return Err(NoPolicy(name.to_owned())),

@@ -1,9 +1,10 @@
 //! A profile: what is known of a program's functions, as plain data.
 
 use crate::account::Account;
-use crate::figure::Figure;
+use crate::figure::{Figure, Mark};
 use crate::histogram::Histogram;
-use crate::{Clock, Costs, FuncId, Policy, Ticks};
+use crate::reconcile::quotient;
+use crate::{Clock, ClockEvidence, ClockSource, Costs, FuncId, Policy, Ticks, Timed};
 use serde::{Deserialize, Serialize};
 
 /// What is known of a program's functions.
@@ -15,6 +16,20 @@ pub struct Profile {
     pub modules: Vec<Module>,
     /// Its functions that were called, in the order of their numbers.
     pub functions: Vec<Function>,
+    /// The stacks that the clock has seen.
+    #[serde(default)]
+    pub stacks: Vec<Stack>,
+}
+
+/// A stack that the clock has seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stack {
+    /// Positions in [`Profile::functions`], the outermost first.
+    pub frames: Vec<u32>,
+    /// Processor time, in nanoseconds.
+    pub time: f64,
+    /// How often it was seen.
+    pub samples: u64,
 }
 
 /// How a profile came about.
@@ -32,8 +47,23 @@ pub struct Header {
     pub started: u64,
     /// How long the program was watched, in seconds.
     pub seconds: f64,
+    /// How many threads it has had that were watched; 0 if that is not known.
+    #[serde(default)]
+    pub threads: u32,
     /// Its processor time, in seconds.
     pub processor: f64,
+    /// Of it, time in the kernel that no function is charged for: the row `[system]`.
+    #[serde(default)]
+    pub system: f64,
+    /// Of it, time whose function is not known: the row `[unknown]`.
+    #[serde(default)]
+    pub unknown: f64,
+    /// Where the shares of processor time come from.
+    #[serde(default)]
+    pub clock: ClockSource,
+    /// The clock's samples with an address.
+    #[serde(default)]
+    pub clock_samples: u64,
     /// How calls were chosen.
     pub policy: String,
     /// Ticks in a second; the clock's step in ticks.
@@ -44,6 +74,9 @@ pub struct Header {
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
+    /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as `< floor`.
+    #[serde(default)]
+    pub floor: f64,
     /// The machine.
     pub machine: String,
     /// What measuring has taken.
@@ -108,21 +141,65 @@ pub struct Function {
     pub samples: u64,
     /// The shortest call that was timed.
     pub min: Option<f64>,
-    /// The time of a call.
+    /// The time of a call by the wall clock; where probes cannot tell it, since calls are short or a single one carries what was seen, its
+    /// processor time. See [`Function::cpu_mean`].
     pub mean: Option<Figure>,
     /// The longest call that was timed.
     pub max: Option<f64>,
-    /// All calls together.
+    /// Processor time of all calls together, callees included, each moment once however deep it calls itself: reconciled, so that it is
+    /// possible. `None` where there is no evidence of it.
     pub total: Option<Figure>,
-    /// Without what it calls, where all of that was timed.
+    /// Processor time of its own, reconciled.
     #[serde(rename = "self")]
     pub own: Option<Figure>,
+    /// Processor time with it on the stack, as the clock alone has seen it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Figure>,
+    /// Wall-clock time of all outermost calls together; see [`Function::is_wall_a_bound`].
+    #[serde(default)]
+    pub wall: Option<Figure>,
+    /// Whether the clock cannot see it: it was inlined, or is not timed completely where frames of timed calls are the clock.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unseen: bool,
+    /// What probes have told of its time.
+    #[serde(default, skip_serializing_if = "Timed::is_empty")]
+    pub timed: Timed,
     /// Calls that were timed and never ended.
+    #[serde(default)]
     pub lost: u64,
     /// How long calls took, in ticks as measured; each bucket with the number of calls that it stands for.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub histogram: Histogram,
     /// From where it was called.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arcs: Vec<Arc>,
+    /// Its slowest timed calls, the slowest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exemplars: Vec<Exemplar>,
+}
+
+/// One slow call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exemplar {
+    /// How long it took, in nanoseconds.
+    pub time: f64,
+    /// Its thread.
+    pub thread: i32,
+    /// When it ended: nanoseconds since the program was first watched.
+    pub at: f64,
+    /// The timed calls inside of it that took longest, the longest first.
+    pub inside: Vec<Callee>,
+}
+
+/// Timed calls of one function inside of a slow call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Callee {
+    /// Which function.
+    pub function: FuncId,
+    /// How many calls.
+    pub calls: u64,
+    /// How long they took together, in nanoseconds.
+    pub time: f64,
 }
 
 /// From where a function was called.
@@ -139,7 +216,7 @@ pub struct Arc {
 }
 
 /// A percentile is told if so many calls were timed.
-const ENOUGH: [(f64, u64); 3] = [(0.5, 5), (0.9, 30), (0.99, 300)];
+const ENOUGH: [(f64, u64); 4] = [(0.5, 5), (0.9, 30), (0.99, 300), (0.999, 3000)];
 
 impl Profile {
     pub(crate) fn of(
@@ -162,10 +239,13 @@ impl Profile {
             spent: Spent { lost, ..Spent::default() },
             ..Header::default()
         };
-        Self { header, modules: Vec::new(), functions }
+        let mut profile = Self { header, modules: Vec::new(), functions, stacks: Vec::new() };
+        profile.reconcile(&ClockEvidence::default());
+        profile
     }
 
-    /// A clock that is known better: all times follow.
+    /// A clock that is known better: all times follow that were measured by it, which processor time is not. To be called before the
+    /// profile is reconciled with the evidence of another clock.
     pub fn set_hz(&mut self, hz: f64) {
         let by = self.header.hz / hz;
         if !(by.is_finite() && by > 0.0) {
@@ -173,13 +253,17 @@ impl Profile {
         }
         self.header.hz = hz;
         self.header.seconds *= by;
+        self.header.floor *= by;
         for function in &mut self.functions {
-            for figure in [&mut function.mean, &mut function.total, &mut function.own].into_iter().flatten() {
-                *figure = figure.scaled(by);
-            }
-            for value in [&mut function.min, &mut function.max].into_iter().flatten() {
-                *value *= by;
-            }
+            function.rescale(by);
+        }
+        self.refresh();
+    }
+
+    /// Makes reconciled figures of the probes' anew, if there is no other evidence.
+    fn refresh(&mut self) {
+        if self.header.clock == ClockSource::Probes {
+            self.reconcile(&ClockEvidence::default());
         }
     }
 
@@ -221,42 +305,100 @@ impl Profile {
         let added = (self.header.pair - self.header.bias).max(0.0) / self.header.hz * 1e9;
         for function in &mut self.functions {
             let calls = direct.get(&(function.label.module, function.label.offset)).copied().unwrap_or(0.0);
-            if let Some(own) = &mut function.own {
-                own.value -= calls * added;
-            }
+            function.timed.take_from_own(calls * added);
         }
+        self.refresh();
     }
 
-    /// The time of all functions' own, or else the longest total: what shares are shares of, in nanoseconds.
-    pub(crate) fn whole(&self) -> f64 {
-        let own: f64 = self.functions.iter().filter_map(|function| Some(function.own?.value.max(0.0))).sum();
-        let longest = self.functions.iter().filter_map(|function| Some(function.total?.value)).fold(0.0, f64::max);
-        if own > 0.0 { own } else { longest }
+    /// How long all threads together were watched, in nanoseconds; infinite if that is not known.
+    pub(crate) fn watched(&self) -> f64 {
+        match self.header.threads {
+            0 => f64::INFINITY,
+            threads => f64::from(threads) * self.header.seconds * 1e9,
+        }
     }
 }
 
 impl Function {
     fn of(id: FuncId, account: &Account, policy: &Policy, clock: &Clock, costs: &Costs) -> Self {
         let ns = 1e9 / clock.hz;
-        let calls = account.calls();
-        let mean = account.mean(costs).map(|mean| mean.scaled(ns));
-        let total = mean.map(|mean| product(&calls, &mean));
-        let own = (*policy == Policy::Exact && account.is_complete()).then(|| Figure::exact(account.own(costs) * ns));
         let extremes = account.extremes(costs);
         Self {
-            id,
-            label: Label::default(),
-            calls,
+            calls: account.calls(),
             samples: account.samples,
             min: extremes.map(|(min, _)| min.max(0.0) * ns),
-            mean,
             max: extremes.map(|(_, max)| max.max(0.0) * ns),
-            total,
-            own,
+            timed: Timed::of(account, policy, costs).scaled(ns),
             lost: account.lost,
             histogram: account.histogram().clone(),
             arcs: arcs(account),
+            ..Self::uncalled(id)
         }
+    }
+
+    /// One that was called no time that is known of.
+    pub(crate) fn uncalled(id: FuncId) -> Self {
+        Self {
+            id,
+            label: Label::default(),
+            calls: Figure::exact(0.0),
+            samples: 0,
+            min: None,
+            mean: None,
+            max: None,
+            total: None,
+            own: None,
+            cpu: None,
+            wall: None,
+            unseen: false,
+            timed: Timed::default(),
+            lost: 0,
+            histogram: Histogram::default(),
+            arcs: Vec::new(),
+            exemplars: Vec::new(),
+        }
+    }
+
+    /// All of its calls were counted: what was timed of them stands for so many.
+    pub fn set_calls(&mut self, calls: u64) {
+        self.calls = Figure::exact(calls as f64);
+        self.timed.total = self.timed.mean.map(|mean| mean.scaled(calls as f64));
+    }
+
+    /// Whether every call of it was timed.
+    pub fn is_timed_completely(&self) -> bool {
+        self.timed.total().is_some_and(|total| total.is_exact())
+    }
+
+    /// Processor time of a call: its total ÷ its calls.
+    pub fn cpu_mean(&self) -> Option<Figure> {
+        quotient(&self.total?, &self.calls)
+    }
+
+    /// Whether its wall-clock time is at least what is told, and nothing more is known: a single call carries what was sampled.
+    pub fn is_wall_a_bound(&self) -> bool {
+        self.wall.is_some_and(|wall| wall.mark() == Mark::AtLeast)
+    }
+
+    /// The part of its wall-clock time that it did not run; `None` if that is not known.
+    pub fn waiting(&self) -> Option<f64> {
+        let (wall, total) = (self.wall.filter(|_| !self.is_wall_a_bound())?.value, self.total?.value);
+        (wall > 0.0).then(|| ((wall - total) / wall).max(0.0))
+    }
+
+    /// Another length of a tick: what was timed by them follows.
+    fn rescale(&mut self, by: f64) {
+        self.timed = self.timed.scaled(by);
+        for figure in [&mut self.mean, &mut self.wall].into_iter().flatten() {
+            *figure = figure.scaled(by);
+        }
+        if let (Some(wall), Some(total)) = (&mut self.wall, self.total) {
+            *wall = wall.clipped(total.value, f64::INFINITY);
+        }
+        let exemplars = self.exemplars.iter_mut();
+        let times =
+            exemplars.flat_map(|one| one.inside.iter_mut().map(|inside| &mut inside.time).chain([&mut one.time, &mut one.at]));
+        times.chain([&mut self.min, &mut self.max].into_iter().flatten()).for_each(|value| *value *= by);
     }
 
     /// The time that a share of its calls stays below, in nanoseconds; `None` if too few were timed to tell.
@@ -267,7 +409,9 @@ impl Function {
             return None;
         }
         let ticks = self.histogram.quantile(share)? - header.bias;
-        Some(ticks.max(0.0) / header.hz * 1e9)
+        // A bucket is wider than what was seen of it.
+        let (least, most) = (self.min.unwrap_or(0.0).max(0.0), self.max.unwrap_or(f64::INFINITY));
+        Some((ticks / header.hz * 1e9).max(least).min(most))
     }
 
     /// Whether its mean is so short that the clock cannot tell it from nothing.
@@ -275,16 +419,6 @@ impl Function {
         let step = header.step as f64 / header.hz * 1e9;
         self.mean.is_some_and(|mean| mean.value < step / 4.0)
     }
-}
-
-/// The product of two figures that are independent.
-fn product(a: &Figure, b: &Figure) -> Figure {
-    let value = a.value * b.value;
-    if a.is_exact() && b.is_exact() {
-        return Figure::exact(value);
-    }
-    let relative = |figure: &Figure| if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() };
-    Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
 }
 
 fn arcs(account: &Account) -> Vec<Arc> {

@@ -1,11 +1,27 @@
 //! Reports of a profile: one file for each form.
 
+mod column;
+mod comparison;
 mod csv;
+mod cycles;
 mod folded;
+mod foot;
 mod gprof;
+mod histogram;
 pub(crate) mod human;
 mod json;
+mod latency;
+#[cfg(test)]
+pub(crate) mod made_up;
+pub(crate) mod mark;
+pub(crate) mod name;
+mod order;
 mod pprof;
+pub(crate) mod share;
+mod stacks;
 mod table;
 
-pub use table::{Sort, TableOptions};
+pub use histogram::HistogramOptions;
+pub use histogram::NoFunction;
+pub use order::Sort;
+pub use table::TableOptions;

@@ -91,17 +91,16 @@ pub fn play(events: impl Iterator<Item = Event>, policy: Policy, clock: Clock, c
     let mut player =
         Player { conductor, world, costs, threads: HashMap::new(), truth: Vec::new(), seen: Vec::new(), cost: 0.0, samples: 0 };
     let (soonest, latest) = (clock.ticks(LOOKS.0).0, clock.ticks(LOOKS.1).0);
-    let (mut look, mut looked) = (Ticks(began.0 + soonest), began);
+    let mut look = Ticks(began.0 + soonest);
     for event in events {
         while event.at >= look {
-            let next = player.look(look, Ticks(look.0 - looked.0));
-            looked = look;
+            let next = player.look(look);
             look = Ticks(next.0.clamp(look.0 + soonest, look.0 + latest));
         }
         player.event(event);
     }
     let end = player.world.now;
-    player.look(end, end.since(looked));
+    player.look(end);
     player.outcome(began, end)
 }
 
@@ -193,12 +192,12 @@ struct Player {
 }
 
 impl Player {
-    fn look(&mut self, now: Ticks, cpu: Ticks) -> Ticks {
+    fn look(&mut self, now: Ticks) -> Ticks {
         self.world.now = now;
         for (at, seen) in self.seen.iter_mut().enumerate().filter(|(_, seen)| **seen > 0) {
             self.conductor.entered(FuncId(at as u32), std::mem::take(seen));
         }
-        self.conductor.tick(now, cpu, &mut self.world)
+        self.conductor.tick(now, &mut self.world)
     }
 
     fn event(&mut self, event: Event) {
@@ -275,7 +274,9 @@ impl Player {
         }
         thread.finished = thread.finished.wrapping_add(1);
         self.samples += 1;
-        let sample = Sample { function: event.function, call_site: 0, ticks: measured, nested, children: frame.children };
+        // For want of return addresses the caller stands for all of its sites.
+        let call_site = thread.frames.last().map_or(0, |frame| frame.function.0.into());
+        let sample = Sample { function: event.function, call_site, ticks: measured, nested, children: frame.children };
         self.conductor.sample(&sample);
         let left = thread.records.get(event.function.0 as usize).map_or(0, |record| record.left);
         let probe = self.world.probe(event.function);

@@ -88,7 +88,7 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
     let (mut now, end, mut cost) = (1u64, (seconds * HZ) as u64, 0.0);
     let mut chance = Chance(5);
     while now < end {
-        let next = conductor.tick(Ticks(now), Ticks(0), &mut world).0.clamp(now + 260_000, now + 26_000_000);
+        let next = conductor.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
         let span = (next - now) as f64 / HZ;
         for (at, load) in loads.iter().enumerate() {
             let at = at + 1;
@@ -108,8 +108,7 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
         }
         now = next;
         world.now = now;
-        // One processor is busy.
-        conductor.tick(Ticks(now), Ticks((span * HZ) as u64), &mut world);
+        conductor.tick(Ticks(now), &mut world);
     }
     cost += world.switched as f64 * COSTS.toggle / 2.0;
     let profile = conductor.profile(Ticks(now));

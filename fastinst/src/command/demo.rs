@@ -4,8 +4,8 @@
 mod wasm;
 
 use super::Failure;
+use super::launch::library;
 use super::report::{Shape, read, show};
-use super::run::library;
 use fastinst::format::Format;
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
@@ -73,7 +73,7 @@ fn next_steps(folder: &Path) -> String {
     let command = std::env::current_exe().map_or_else(|_| "fastinst".to_owned(), |path| path.display().to_string());
     format!(
         "
-Calls without ~ are exact; the others, and all times, come from calls chosen by chance, with 95 % intervals.
+Figures without a mark are exact; the others are estimated from random samples, with 95 % intervals.
 
 Try next:
 

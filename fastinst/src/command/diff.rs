@@ -1,50 +1,76 @@
-//! `fastinst diff`: what has changed from one profile to another.
+//! `fastinst diff`: what has changed from some runs to others, by their profiles.
 
 use super::Failure;
-use super::report::{Shape, read};
+use super::report::{Color, Shape, print, read};
 use profiler::Profile;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "fastinst diff [OPTIONS] BASE NEW\n       fastinst diff [OPTIONS] BASE... -- NEW...")]
 pub(crate) struct Args {
-    /// The profile from before
-    before: PathBuf,
-    /// The profile from after
-    after: PathBuf,
+    /// Profiles from before; without `--`, the one from before and the one from after
+    #[arg(required = true, value_name = "BASE")]
+    before: Vec<PathBuf>,
+    /// Profiles from after
+    #[arg(last = true, value_name = "NEW")]
+    after: Vec<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// How a comparison is printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Shown {
     /// How many functions to show; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
-    rows: usize,
+    pub(crate) rows: usize,
+    /// Colours: on a terminal, always or never (NO_COLOR is respected)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
     /// Print one JSON object instead of a table
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   fastinst diff before.profile after.profile
-  fastinst diff --json before.profile after.profile | jq '.functions[0]'
+  fastinst diff base*.profile -- new*.profile
+  fastinst diff --json base*.profile -- new*.profile | jq '.functions[0]'
 
-A change is marked where the intervals of the two means do not meet: everything else may be chance.";
+Runs are the unit of variation: a change is significant if it is larger than what differs between runs of one side. With one run on
+a side nothing is; `fastinst compare` makes the runs.";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let (before, after) = (read(&args.before)?, read(&args.after)?);
-    let diff = Profile::diff(&before, &after);
-    let text = if args.json {
-        diff.json()
+    let (before, after) = match (&args.before[..], &args.after[..]) {
+        ([before, after], []) => (std::slice::from_ref(before), std::slice::from_ref(after)),
+        (_, []) => {
+            return Err(Failure::Usage(
+                "give two profiles, or several on each side of --: fastinst diff base*.profile -- new*.profile".to_owned(),
+            ));
+        }
+        (before, after) => (before, after),
+    };
+    let read_all = |paths: &[PathBuf]| paths.iter().map(|path| read(path)).collect::<Result<Vec<Profile>, _>>();
+    show(&read_all(before)?, &read_all(after)?, &args.shown)
+}
+
+/// Prints what has changed.
+pub(crate) fn show(before: &[Profile], after: &[Profile], shown: &Shown) -> Result<ExitCode, Failure> {
+    let comparison = Profile::compare(before, after);
+    let text = if shown.json {
+        comparison.json()
     } else {
         let terminal = io::stdout().is_terminal();
-        let sort = profiler::Sort::Total;
-        diff.table(&profiler::TableOptions {
+        comparison.table(&profiler::TableOptions {
             width: Shape::width(terminal),
-            sort,
-            rows: args.rows,
-            color: terminal,
+            rows: shown.rows,
+            color: shown.color.is_on(terminal),
             ..Default::default()
         })
     };
-    io::stdout().write_all(text.as_bytes())?;
+    print(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

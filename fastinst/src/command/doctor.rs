@@ -8,6 +8,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
+use wordpatch::os::perf::{self, Ring, Sampling};
+use wordpatch::os::threads::Tid;
 use wordpatch::os::{cpu, membarrier};
 use wordpatch::{Access, Calibration, CodeMemory};
 
@@ -57,7 +60,7 @@ fn problem(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut findings = vec![processor(), barrier(), counter(), text(), code_memory(), calibration()];
+    let mut findings = vec![processor(), barrier(), counter(), sampling(), text(), code_memory(), calibration()];
     if let Some(program) = &args.program {
         findings.extend(of_program(program)?);
     }
@@ -100,6 +103,27 @@ fn counter() -> Finding {
         _ => note(
             "clock: the processor does not promise a constant time-stamp counter",
             "times are right only while its frequency is: set a fixed one, or take counts only (--policy count)",
+        ),
+    }
+}
+
+/// Whether the kernel's sampling clock can be had, which says where the processor time goes.
+fn sampling() -> Finding {
+    let open = |kernel| {
+        let sampling = Sampling { period: Duration::from_millis(4), kernel, stack: 8 << 10, inherit: true };
+        Ring::open(sampling, Tid(0), 0, 256 << 10, 32 << 10)
+    };
+    match (open(true), open(false)) {
+        (Ok(_), _) => ok("sampling: the kernel's clock tells where CPU time goes, the kernel's own included"),
+        (Err(_), Ok(_)) => note(
+            "sampling: the kernel's clock tells where user time goes; time in the kernel is one row, [system]",
+            "sysctl kernel.perf_event_paranoid=1 lets it tell that, too",
+        ),
+        (Err(_), Err(error)) => note(
+            format!(
+                "sampling: the kernel's clock cannot be had ({error}): shares of CPU time are told for completely timed functions only"
+            ),
+            perf::remedy(&error),
         ),
     }
 }

@@ -1,5 +1,6 @@
 //! `fastinst report`: profiles that were kept, in any format; several are added up.
 
+use super::follow::follow;
 use super::run::format;
 use super::{Failure, write_file};
 use clap::ValueEnum;
@@ -10,22 +11,41 @@ use profiler::{Profile, TableOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Profiles: several are added up, function by function
+    /// Profiles; several are added up, function by function
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// What the table is sorted by
-    #[arg(long, value_name = "COLUMN", default_value = "total")]
+    #[arg(long, value_name = "COLUMN", default_value = "self")]
     sort: Sort,
     /// How many functions the table shows; 0 for all
     #[arg(long, value_name = "N", default_value_t = 30)]
     rows: usize,
+    /// Show all columns, however wide the table gets
+    #[arg(long)]
+    wide: bool,
+    /// Colours and bars: on a terminal, always or never (NO_COLOR is respected)
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    color: Color,
     /// What to print
     #[arg(long, value_name = "FORMAT", default_value = "table", value_parser = format())]
     format: Format,
+    /// Show one function: a histogram of its latencies, and its slowest calls with the calls inside of them
+    #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["format", "json"])]
+    histogram: Option<String>,
+    /// How many of the slowest calls to show with --histogram
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "histogram")]
+    slowest: usize,
+    /// Print again whenever FILE is replaced (see run --interval); ends with Ctrl-C
+    #[arg(long)]
+    follow: bool,
+    /// End --follow after this time, for instance 30s
+    #[arg(long = "for", value_name = "TIME", requires = "follow", value_parser = duration)]
+    limit: Option<Duration>,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -38,27 +58,57 @@ const EXAMPLES: &str = "\
 Examples:
   fastinst report fastinst.1234
   fastinst report --sort p99 --rows 10 app.profile
+  fastinst report --wide app.profile | less -S
+  fastinst report --histogram parse_line app.profile
+  fastinst report --follow live.profile
   fastinst report --format folded app.profile > app.folded
   fastinst report --format pprof -o app.pb app.profile && pprof -top app.pb";
 
 /// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sort {
-    /// How often it was called
-    Calls,
-    /// All of its time, callees included
-    Total,
-    /// Its own time
+    /// CPU time of its own
     #[value(name = "self")]
     Own,
-    /// The time of a call
+    /// CPU time, callees included
+    Total,
+    /// Wall-clock time, callees included
+    Wall,
+    /// Number of calls
+    Calls,
+    /// Mean time of a call
     Mean,
     /// The time that one call in a hundred exceeds
     P99,
     /// The longest call that was timed
     Max,
-    /// Its name
+    /// Name
     Name,
+}
+
+/// When there are colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+impl Color {
+    /// Whether there are, where the text goes to a terminal or not. <https://no-color.org>: NO_COLOR counts if it is not empty.
+    pub(crate) fn is_on(self, terminal: bool) -> bool {
+        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        match self {
+            Self::Auto => terminal && !forbidden && !dumb,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// What a table looks like.
@@ -68,11 +118,12 @@ pub(crate) struct Shape {
     pub(crate) rows: usize,
     pub(crate) width: usize,
     pub(crate) color: bool,
+    pub(crate) wide: bool,
 }
 
 impl Default for Shape {
     fn default() -> Self {
-        Self { sort: Sort::Total, rows: 30, width: 160, color: false }
+        Self { sort: Sort::Own, rows: 30, width: 160, color: false, wide: false }
     }
 }
 
@@ -90,21 +141,65 @@ impl Shape {
             };
             (size.ws_col > 0).then_some(usize::from(size.ws_col))
         };
-        if terminal { columns.or_else(asked).unwrap_or(100).max(60) } else { columns.unwrap_or(160) }
+        if terminal { columns.or_else(asked).unwrap_or(80).max(40) } else { columns.unwrap_or(160) }
     }
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    match (args.follow, &args.files[..]) {
+        (false, _) => once(args)?,
+        (true, [file]) => follow(file, args.limit, || {
+            if args.output.is_none() && io::stdout().is_terminal() {
+                // From the top of an empty screen.
+                print(b"\x1b[H\x1b[2J")?;
+            }
+            once(args)
+        })?,
+        (true, _) => return Err(Failure::Usage("--follow takes one FILE".to_owned())),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads, and prints.
+fn once(args: &Args) -> Result<(), Failure> {
     let profiles = args.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let profile = if let [profile] = &profiles[..] { profile.clone() } else { Profile::merge(&profiles) };
     let terminal = args.output.is_none() && io::stdout().is_terminal();
-    let shape = Shape { sort: args.sort, rows: args.rows, width: Shape::width(terminal), color: terminal };
-    let text = show(&profile, if args.json { Format::Json } else { args.format }, &shape)?;
+    let shape = Shape {
+        sort: args.sort,
+        rows: args.rows,
+        width: Shape::width(terminal),
+        color: args.color.is_on(terminal),
+        wide: args.wide,
+    };
+    let text = match &args.histogram {
+        Some(pattern) => histograms(&profile, pattern, args, &shape)?,
+        None => show(&profile, if args.json { Format::Json } else { args.format }, &shape)?,
+    };
     match &args.output {
-        Some(path) => write_file(path, &text)?,
-        None => io::stdout().write_all(&text)?,
+        Some(path) => write_file(path, &text),
+        None => Ok(print(&text)?),
     }
-    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes all of it to standard output, which may be full, or a pipe that is closed: that is told, and no panic.
+pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(text)?;
+    out.flush()
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    fastinst::config::duration(text).ok_or_else(|| "a time such as 30s, 500ms or 5m".to_owned())
+}
+
+/// The histograms of a function, or of those that a name stands for.
+fn histograms(profile: &Profile, name: &str, args: &Args, shape: &Shape) -> Result<Vec<u8>, Failure> {
+    let mut profile = profile.clone();
+    lines::find(&mut profile);
+    let options = profiler::HistogramOptions { width: shape.width, slowest: args.slowest, color: shape.color };
+    let text = profile.histogram(name, &options);
+    text.map(String::into_bytes).map_err(|error| Failure::Refused(error.to_string()))
 }
 
 /// Reads a profile.
@@ -124,14 +219,16 @@ pub(crate) fn show(profile: &Profile, format: Format, shape: &Shape) -> Result<V
         lines::find(&mut profile);
     }
     let sort = match shape.sort {
-        Sort::Calls => profiler::Sort::Calls,
-        Sort::Total => profiler::Sort::Total,
         Sort::Own => profiler::Sort::Own,
+        Sort::Total => profiler::Sort::Total,
+        Sort::Wall => profiler::Sort::Wall,
+        Sort::Calls => profiler::Sort::Calls,
         Sort::Mean => profiler::Sort::Mean,
         Sort::P99 => profiler::Sort::P99,
         Sort::Max => profiler::Sort::Max,
         Sort::Name => profiler::Sort::Name,
     };
-    let options = TableOptions { width: shape.width, sort, rows: shape.rows, color: shape.color, ..Default::default() };
+    let Shape { width, rows, color, wide, .. } = *shape;
+    let options = TableOptions { width, sort, rows, color, wide, ..Default::default() };
     Ok(format.bytes(&profile, &options)?)
 }

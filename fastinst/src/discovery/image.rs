@@ -154,7 +154,7 @@ impl<'b> Image<'b> {
 
     /// Beginnings of functions by the sorted table of `.eh_frame_hdr` (Linux Standard Base, "Exception Frame Header"), in the one
     /// form that linkers write.
-    fn unwind_starts(&self) -> Vec<u64> {
+    pub(crate) fn unwind_starts(&self) -> Vec<u64> {
         const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
         let header = self.segments.iter().find(|segment| segment.p_type == goblin::elf::program_header::PT_GNU_EH_FRAME);
         let Some(header) = header else { return Vec::new() };
@@ -233,6 +233,12 @@ impl<'b> Image<'b> {
     pub(crate) fn section(&self, name: &str) -> Option<&'b [u8]> {
         let section = self.sections.iter().find(|section| self.section_names.get(section.sh_name) == Some(name))?;
         self.bytes.get(self.range(section)?)
+    }
+
+    /// A section with the address that it is loaded at.
+    pub(crate) fn placed(&self, name: &str) -> Option<Code<'b>> {
+        let section = self.sections.iter().find(|section| self.section_names.get(section.sh_name) == Some(name))?;
+        Some(Code { address: section.sh_addr, bytes: self.bytes.get(self.range(section)?)? })
     }
 
     fn range(&self, section: &SectionHeader) -> Option<std::ops::Range<usize>> {

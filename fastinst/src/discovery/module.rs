@@ -130,6 +130,12 @@ impl Module {
         })
     }
 
+    /// Whether it calls a function of that name in another module.
+    pub fn imports(&self, name: &str) -> bool {
+        self.contents()
+            .is_ok_and(|contents| Image::parse(&contents).is_ok_and(|image| image.slots().any(|slot| slot.name == name)))
+    }
+
     /// Which compilers made it (`.comment`); empty if it does not say.
     pub fn compilers(&self) -> Vec<String> {
         let comment = |contents: &Contents| Some(Image::parse(contents).ok()?.section(".comment")?.to_vec());

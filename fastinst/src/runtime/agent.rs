@@ -4,18 +4,24 @@
 //! written asks it and waits, for no longer than he can afford: so nothing of ours ever runs in a signal handler of the program.
 
 use super::functions::{self, Id};
+use super::handover::{self, Due, Pace};
 use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
-use super::{arrivals, event, guest, measure, modes, sites, threads};
+use super::witness::Witness;
+use super::{arrivals, clock, event, guest, measure, modes, sites, threads};
+use crate::format::Format;
+use crate::handover::Writer;
 use crate::names::Names;
 use crate::output;
-use profiler::{Clock, Conductor, Mode, Probes, Sample};
+use profiler::{Clock, ClockEvidence, Conductor, Mode, Probes, Sample};
 use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 use wordpatch::os::threads::{Tid, current, sleep_while_for, wake};
+use wordpatch::os::{OsError, clocks};
 use wordpatch::{CodeAddr, Ticks};
 
 /// Counted up with every call, and slept on.
@@ -23,8 +29,8 @@ static CALLS: AtomicU32 = AtomicU32::new(0);
 static WISHES: Wishes = Wishes::new();
 /// The agent's thread; zero if there is none.
 static THREAD: AtomicU32 = AtomicU32::new(0);
-/// What draining, deciding and switching took the agent, for the account.
-static SPENT: AtomicU64 = AtomicU64::new(0);
+/// The processor time, in nanoseconds, of the agent's threads that have ended.
+static BEFORE: AtomicU64 = AtomicU64::new(0);
 
 /// The share of one processor that looking at counters may take.
 const LOOKING: u64 = 250;
@@ -36,6 +42,12 @@ const ABANDONED: u64 = RING_COUNT as u64 / 2;
 const NEARLY_HALF: usize = RING_COUNT * 3 / 8;
 /// No tick comes sooner after another.
 const SOONEST: Duration = Duration::from_millis(1);
+/// Counting takes no longer than this, in seconds of the program's time, unless the agent is interrupted.
+const NEAR: f64 = 50e-6;
+/// Functions that are switched upon one reading of the program's clock.
+const MARKED_TOGETHER: usize = 8;
+/// A program that hardly runs: its clock is not waited for.
+const SLOWEST: f64 = 1e-3;
 /// Nor later, so that requests and new modules are seen.
 const LATEST: Duration = Duration::from_millis(250);
 
@@ -51,9 +63,9 @@ const DISK: Duration = Duration::from_secs(20);
 /// How long the agent's thread has to begin.
 const ARRIVAL: Duration = Duration::from_secs(1);
 
-/// Whether there is one.
+/// Whether there is one: not in a child that was made behind the C library's back, whatever its copy of our memory says.
 pub(crate) fn is_there() -> bool {
-    THREAD.load(Relaxed) != 0
+    THREAD.load(Relaxed) != 0 && guest::is_known_process()
 }
 
 /// Has the profile written, and waits for it. Returns whether it was. Patience is for an agent that may wait for us, when we are in a
@@ -107,25 +119,31 @@ fn await_until(patience: Duration, done: impl Fn() -> bool) -> bool {
 pub(crate) fn forget() {
     THREAD.store(0, Release);
     WISHES.forget();
-    SPENT.store(0, Relaxed);
+    BEFORE.store(0, Relaxed);
+    clock::forget();
 }
 
 /// Starts the agent's thread.
-pub(crate) fn start(agent: Agent) -> std::io::Result<()> {
+pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
+    // Here, where opening a file takes no number that another thread of the program may expect.
+    handover::claim(guest::config().handover.as_deref());
     THREAD.store(u32::MAX, Release);
     let blocked = wordpatch::os::signals::Blocked::all();
     let life = move || {
         threads::ours();
         guest::block_signals();
         THREAD.store(current().0 as u32, Release);
-        agent.run();
+        if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
+            guest::give_up("an invariant of ours is broken");
+            THREAD.store(0, Release);
+        }
     };
-    let thread = std::thread::Builder::new().name("fastinst".into()).stack_size(512 << 10).spawn(life);
+    let started = wordpatch::os::threads::start(c"fastinst", 512 << 10, life);
     drop(blocked);
-    if thread.is_err() {
+    if started.is_err() {
         THREAD.store(0, Release);
     }
-    thread?;
+    started?;
     // Until it runs: whatever the program does next (a filter of system calls, a namespace) must not meet half a thread.
     await_until(ARRIVAL, || THREAD.load(Acquire) != u32::MAX);
     Ok(())
@@ -142,8 +160,11 @@ pub(crate) struct Agent {
     /// Those that are in sample mode.
     armed: Vec<Id>,
     started: measure::Instants,
-    cpu: Duration,
+    /// Work of the program for each tick of the counter: about the number of processors that it keeps busy.
+    busy: f64,
     written: Instant,
+    /// When the profile goes to `fastinst run`.
+    pace: Pace,
     samples: u64,
     /// When the rings were drained last, and how long it takes until one of them is nearly half full, by what was in them.
     drained: Instant,
@@ -151,6 +172,7 @@ pub(crate) struct Agent {
     names: Names,
     /// Nanoseconds since 1970.
     began: u64,
+    witness: Witness,
 }
 
 /// What the agent knows of a function.
@@ -167,8 +189,10 @@ struct Account {
 impl Agent {
     /// With the functions that there are; gives them their first modes.
     pub(crate) fn new(clock: Clock, seed: u64) -> Self {
-        let (now, costs) = (Ticks::now(), measure::costs());
-        let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, profiler::Ticks(now.0));
+        let costs = measure::costs();
+        clock::begin(clock.hz);
+        let (now, busy) = clock::look();
+        let conductor = Conductor::new(guest::config().policy.clone(), clock, costs, seed, now);
         let mut agent = Self {
             conductor,
             functions: Vec::new(),
@@ -176,13 +200,15 @@ impl Agent {
             unready: Vec::new(),
             armed: Vec::new(),
             started: measure::Instants::now(),
-            cpu: process_time(),
+            busy,
             written: Instant::now(),
+            pace: Pace::new(Instant::now()),
             samples: 0,
             drained: Instant::now(),
             filling: LATEST,
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
+            witness: Witness::begin(guest::config().witness, &guest::config().policy),
         };
         let all = agent.meet();
         agent.discover(&all, &mut garden());
@@ -226,13 +252,13 @@ impl Agent {
     fn run(mut self) {
         let (mut pause, mut taken) = (SOONEST, Taken::default());
         loop {
-            self.sleep(pause);
+            self.sleep(if handover::writer().is_some() { pause.min(self.pace.pause()) } else { pause });
             for step in wishes::ROUND {
                 match step {
                     Step::Take => taken = WISHES.take(),
                     Step::Look => pause = self.tick(),
                     Step::Write if taken.write || self.is_due() => self.write(),
-                    Step::Write => {}
+                    Step::Write => self.hand_over_if_due(),
                     Step::Answer => WISHES.answer(taken),
                 }
             }
@@ -240,6 +266,7 @@ impl Agent {
                 break;
             }
         }
+        BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
         guest::agent_leaves(self);
         THREAD.store(0, Release);
     }
@@ -251,13 +278,12 @@ impl Agent {
         let end = Instant::now() + pause;
         while !WISHES.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
-            sleep_while_for(&CALLS, calls, rest.min(self.filling));
+            sleep_while_for(&CALLS, calls, rest.min(self.filling).min(self.witness.pause()));
             if CALLS.load(Acquire) != calls || Instant::now() >= end {
                 break;
             }
-            let start = Ticks::now();
             self.drain();
-            SPENT.fetch_add(Ticks::now().since(start).0, Relaxed);
+            self.witness.look();
         }
     }
 
@@ -268,35 +294,29 @@ impl Agent {
 
     /// Drains, decides, switches. Returns how long to sleep.
     fn tick(&mut self) -> Duration {
-        let start = Ticks::now();
         event::agent_has_come();
         self.look_for_modules();
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
-        self.count();
-        let looked = Ticks::now().since(looking);
+        let now = self.count_by_the_clock();
         self.retirements();
-        let cpu = process_time();
-        let spent = cpu.saturating_sub(self.cpu);
-        self.cpu = cpu;
+        self.witness.look();
         let hz = guest::clock().hz;
-        let now = Ticks::now();
+        let looked = Ticks::now().since(looking);
         let mut changes = Changes::default();
-        let spent = profiler::Ticks((spent.as_secs_f64() * hz) as u64);
         self.learn_toggle();
-        let next = self.conductor.tick(profiler::Ticks(now.0), spent, &mut changes);
+        let next = self.conductor.tick(now, &mut changes);
         if UNLOADING.load(Acquire) == 0 {
             let garden = garden();
             self.carry_out(changes);
             drop(garden);
         }
-        let end = Ticks::now();
-        SPENT.fetch_add(end.since(start).0, Relaxed);
         if busy {
             return Duration::ZERO;
         }
-        let until = Ticks(next.0).since(end).0.max(looked.0.saturating_mul(LOOKING));
-        let pause = Duration::from_secs_f64(until as f64 / hz).clamp(SOONEST, LATEST);
+        // The program's clock goes as fast as it has processors: an instant that it reaches never is waited for no longer than the latest.
+        let until = next.since(now).0 as f64 / self.busy.max(SLOWEST);
+        let pause = Duration::from_secs_f64(until.max(looked.0.saturating_mul(LOOKING) as f64) / hz).clamp(SOONEST, LATEST);
         guest::config().interval.map_or(pause, |interval| pause.min(interval))
     }
 
@@ -406,6 +426,24 @@ impl Agent {
         }
     }
 
+    /// Sums up the entries of all threads, at an instant of the program's clock: again if the agent had to wait for a processor meanwhile,
+    /// as windows end with what was counted.
+    fn count_by_the_clock(&mut self) -> profiler::Ticks {
+        const TRIES: usize = 4;
+        let near = guest::clock().ticks(NEAR);
+        let mut before = clock::work();
+        for _ in 0..TRIES {
+            self.count();
+            let (now, busy) = clock::look();
+            self.busy = busy;
+            if now.since(before) <= near {
+                break;
+            }
+            before = now;
+        }
+        before
+    }
+
     /// Sums up the entries of all threads, and tells the conductor what has come.
     fn count(&mut self) {
         // Nobody may have looked for new functions since they were called: not while a library is unloaded.
@@ -457,9 +495,13 @@ impl Agent {
     }
 
     fn carry_out(&mut self, changes: Changes) {
-        for (function, mode) in changes.0 {
+        for (at, (function, mode)) in changes.0.into_iter().enumerate() {
             let id = Id(function.0);
+            if at % MARKED_TOGETHER == 0 {
+                clock::mark();
+            }
             modes::set(id, mode);
+            self.conductor.switched(function, clock::marked());
             let account = &mut self.functions[id.0 as usize];
             let samples = matches!(mode, Mode::Sample(_));
             if samples && !account.samples {
@@ -471,38 +513,81 @@ impl Agent {
         }
     }
 
-    /// Writes the profile, or says once why not.
+    /// Writes the profile, or hands it over; says once why not.
     fn write(&mut self) {
         self.written = Instant::now();
-        let profile = self.profile();
+        let is_handed_over = handover::writer().is_some_and(|writer| writer.has_reader() && self.hand_over(writer));
+        if is_handed_over {
+            return;
+        }
+        let profile = self.profile(guest::config().format);
         if profile.functions.is_empty() && sites::count() == 0 {
             // A program without probes that might have loaded some.
             return;
         }
-        if let Err(error) = output::write(&profile, guest::config(), guest::output_path()) {
+        let is_orphan = handover::writer().is_some_and(|writer| !writer.has_reader());
+        let path = if is_orphan { guest::orphans_path() } else { guest::output_path() };
+        if let Err(error) = output::write(&profile, guest::config(), path) {
             guest::complain(&error.to_string());
         }
     }
 
-    fn profile(&mut self) -> profiler::Profile {
-        let now = Ticks::now();
+    /// To `fastinst run`, as much as is due.
+    fn hand_over_if_due(&mut self) {
+        let Some(writer) = handover::writer() else { return };
+        let called = self.functions.iter().filter(|account| account.told > 0).count();
+        // Our own time is not the program's: one that rests has nothing new.
+        let programs = clocks::of_process().saturating_sub(agent_time());
+        match self.pace.due(Instant::now(), programs, called) {
+            Due::Nothing => {}
+            Due::Counts => self.hand_over_counts(writer),
+            Due::Whole => {
+                self.hand_over(writer);
+            }
+        }
+    }
+
+    fn hand_over_counts(&self, writer: &Writer) {
+        for (number, account) in self.functions.iter().enumerate().filter(|(_, account)| account.told > 0) {
+            writer.count(number, account.told);
+        }
+    }
+
+    /// The whole profile. Returns whether it was taken.
+    fn hand_over(&mut self, writer: &Writer) -> bool {
+        let start = agent_time();
+        self.hand_over_counts(writer);
+        let profile = self.profile(Format::Profile);
+        let (called, all) = (profile.functions.len(), self.functions.len());
+        let bytes = Format::Profile.bytes(&profile, &profiler::TableOptions::default());
+        let taken = bytes.is_ok_and(|bytes| writer.put(&bytes, all));
+        self.pace.handed_over(Instant::now(), agent_time().saturating_sub(start), called);
+        taken
+    }
+
+    fn profile(&mut self, format: Format) -> profiler::Profile {
         let clock = measure::clock_since(self.started, guest::clock());
-        let facts = self.facts(clock);
         let garden = garden();
-        let mut profile = self.conductor.profile(profiler::Ticks(now.0));
+        let evidence = self.witness.evidence(&garden, &mut self.names);
+        let facts = self.facts(clock, evidence);
+        let mut profile = self.conductor.profile(clock::work());
         let functions = &self.functions;
         let bed_of = |id: Id| functions.get(id.0 as usize).and_then(|account| account.module);
-        output::describe(&mut profile, &garden, &mut self.names, &facts, guest::config().format, bed_of);
+        output::describe(&mut profile, &garden, &mut self.names, &facts, format, bed_of);
         profile
     }
 
-    fn facts(&self, clock: Clock) -> output::Facts {
+    fn facts(&self, clock: Clock, evidence: ClockEvidence) -> output::Facts {
+        let agent = agent_time();
+        let processor = clocks::of_process().saturating_sub(agent).as_secs_f64();
         output::Facts {
             clock,
-            processor: process_time().as_secs_f64(),
+            seconds: self.started.elapsed().as_secs_f64(),
+            processor,
+            evidence,
             toggles: modes::ACCOUNT.toggles.load(Relaxed),
             switching: modes::ACCOUNT.ticks.load(Relaxed),
-            agent: SPENT.load(Relaxed),
+            agent: agent.as_secs_f64(),
             samples: self.samples,
             failures: modes::ACCOUNT.failures.load(Relaxed),
             unobserved: threads::UNOBSERVED.load(Relaxed),
@@ -533,14 +618,7 @@ fn sites_of(id: Id) -> u32 {
     id.function().switchboard().map_or(0, |board| board.all().len() as u32)
 }
 
-/// The processor time of the process.
-fn process_time() -> Duration {
-    // SAFETY: (1) a time to write to.
-    #[allow(unsafe_code)]
-    let time = unsafe {
-        let mut time: libc::timespec = std::mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time);
-        time
-    };
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+/// The processor time of the agent's threads. By the agent.
+fn agent_time() -> Duration {
+    Duration::from_nanos(BEFORE.load(Relaxed)) + clocks::of_caller()
 }

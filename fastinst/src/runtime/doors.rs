@@ -8,6 +8,7 @@
 //! | `_exit`, `_Exit`, exec | the profile is written |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | nobody switches sites that might go |
+//! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
 //! # Safety
@@ -93,21 +94,35 @@ extern "C" fn pass(number: u32) -> usize {
     next
 }
 
+/// Finds out where all doors lead, while the loader starts the program: later the search might have to wait, or to allocate.
+pub(super) fn resolve() {
+    for ((name, _), next) in DOORS.iter().zip(&NEXT) {
+        look_up(next, name);
+    }
+    for (next, name) in OTHERS {
+        look_up(next, name);
+    }
+}
+
+fn look_up(known: &AtomicUsize, name: &CStr) -> usize {
+    // SAFETY: (1) a name; (2) the loader's own search.
+    let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
+    known.store(next, Release);
+    next
+}
+
 /// The definition behind ours.
 fn next(known: &AtomicUsize, name: &CStr) -> usize {
-    match known.load(Relaxed) {
-        0 => {
-            // SAFETY: (1) a name; (2) the loader's own search.
-            let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) } as usize;
-            if next == 0 {
-                // Nobody could have called what does not exist.
-                std::process::abort();
-            }
-            known.store(next, Release);
-            next
-        }
-        next => next,
+    let mut next = known.load(Relaxed);
+    if next == 0 {
+        // By a constructor that the loader calls before ours.
+        next = look_up(known, name);
     }
+    if next == 0 {
+        // Nobody could have called what does not exist.
+        std::process::abort();
+    }
+    next
 }
 
 fn before_dlopen() {
@@ -123,6 +138,68 @@ fn before_dlopen() {
 static DLCLOSE: AtomicUsize = AtomicUsize::new(0);
 static UNSHARE: AtomicUsize = AtomicUsize::new(0);
 static SETNS: AtomicUsize = AtomicUsize::new(0);
+static FORK: AtomicUsize = AtomicUsize::new(0);
+static FORKPTY: AtomicUsize = AtomicUsize::new(0);
+static DAEMON: AtomicUsize = AtomicUsize::new(0);
+/// Those that do something behind the door as well.
+static OTHERS: [(&AtomicUsize, &CStr); 6] = [
+    (&DLCLOSE, c"dlclose"),
+    (&UNSHARE, c"unshare"),
+    (&SETNS, c"setns"),
+    (&FORK, c"fork"),
+    (&FORKPTY, c"forkpty"),
+    (&DAEMON, c"daemon"),
+];
+
+/// Forks. Our handler has left the child as it is, since handlers of others run after it: now all have.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> libc::pid_t {
+    // SAFETY: (1) the C library's function has this type.
+    let next: unsafe extern "C" fn() -> libc::pid_t = unsafe { std::mem::transmute(next(&FORK, c"fork")) };
+    // SAFETY: (1) the caller.
+    let result = unsafe { next() };
+    guest::begin_in_child();
+    result
+}
+
+/// Forks into a terminal of its own.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forkpty(
+    terminal: *mut libc::c_int,
+    name: *mut libc::c_char,
+    settings: *const libc::termios,
+    size: *const libc::winsize,
+) -> libc::pid_t {
+    type Next =
+        unsafe extern "C" fn(*mut libc::c_int, *mut libc::c_char, *const libc::termios, *const libc::winsize) -> libc::pid_t;
+    // SAFETY: (1) the C library's function has this type.
+    let next: Next = unsafe { std::mem::transmute(next(&FORKPTY, c"forkpty")) };
+    // SAFETY: (1) the caller.
+    let result = unsafe { next(terminal, name, settings, size) };
+    guest::begin_in_child();
+    result
+}
+
+/// Goes on in a child, without a terminal.
+///
+/// # Safety
+/// As for the C library's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn daemon(stay: libc::c_int, keep_open: libc::c_int) -> libc::c_int {
+    // SAFETY: (1) the C library's function has this type.
+    let next: unsafe extern "C" fn(libc::c_int, libc::c_int) -> libc::c_int =
+        unsafe { std::mem::transmute(next(&DAEMON, c"daemon")) };
+    // SAFETY: (1) the caller.
+    let result = unsafe { next(stay, keep_open) };
+    guest::begin_in_child();
+    result
+}
 
 /// Unloads a library, while nobody switches sites that might go with it.
 ///

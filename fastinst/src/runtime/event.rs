@@ -12,7 +12,7 @@
 
 use super::functions::{self, Id};
 use super::layout::{FRAME, Frame, Function, Header, RING_ROOM, Record};
-use super::sites;
+use super::sites::{self, Owners};
 use super::stub::{MULTIPLIER, NO_SITE};
 use super::threads::{self, Caller};
 use super::{agent, arrivals};
@@ -77,6 +77,9 @@ pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32) 
 
 /// The last open call of a function has ended, and its quota is used up.
 pub(super) extern "C" fn enough(record: u32) {
+    if !guest::is_running() {
+        return;
+    }
     let errno = os::errno();
     if let Caller::Observed(block) = threads::caller()
         && let Some(mine) = block.record(record)
@@ -121,7 +124,13 @@ fn identify(address: u64, site: u32) -> Option<Id> {
             return Some(owner);
         }
         let id = known(address)?;
-        if !site.shared.load(Relaxed) && sites::teach(number, id) {
+        let is_news = if site.shared.load(Relaxed) {
+            let owners = Owners::of_cell(site.cell().target().get());
+            owners.is_some_and(|owners| owners.has_room() && !owners.has(address))
+        } else {
+            true
+        };
+        if is_news && sites::teach(number, id) {
             guest::saw_lesson();
         }
         return Some(id);
@@ -157,6 +166,7 @@ fn enter_on(block: &Header, id: Id, sp: u64) {
             beyond_quota(block, id, record, function, sp);
         } else {
             record.skip.fetch_sub(1, Relaxed);
+            block.skipped.fetch_add(1, Relaxed);
             if record.open.load(Relaxed) != 0 {
                 push(block, id, record, sp, false);
             }

@@ -10,9 +10,11 @@
 use super::agent::{self, Agent};
 use super::measure::{self, Instants};
 use super::plant::{self, Garden};
-use super::{arrivals, functions};
+use super::{arrivals, doors, functions, loader};
 use super::{modes, sites, threads};
+use crate::clib::{clock, thread_data};
 use crate::config::Config;
+use crate::heap;
 use crate::output;
 use crate::selection::Selector;
 use profiler::Clock;
@@ -24,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
 use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
-use wordpatch::os::pages::{self, Place, Protection};
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::{CodeAddr, Policy};
 
 /// What is settled once, at the beginning.
@@ -42,6 +44,11 @@ static GUEST: OnceLock<Guest> = OnceLock::new();
 static RUNNING: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
+/// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that has forked it was unloading a module.
+static UNBEGUN: AtomicBool = AtomicBool::new(false);
+static UNLOADS: AtomicBool = AtomicBool::new(false);
+/// A byte on a page that the kernel clears in every child of a fork, whatever has made it: set in processes that we know.
+static KNOWN_PROCESS: AtomicPtr<AtomicBool> = AtomicPtr::new(std::ptr::null_mut());
 static MODULES_AT_START: AtomicUsize = AtomicUsize::new(0);
 static LESSONS: AtomicBool = AtomicBool::new(false);
 static NEW_FUNCTIONS: AtomicBool = AtomicBool::new(false);
@@ -76,15 +83,25 @@ pub(super) fn awaken() -> bool {
 
 /// Called by the loader.
 extern "C" fn enter() {
-    if ENTERED.swap(true, AcqRel) || os::is_privileged() || !is_preloaded() {
+    if ENTERED.swap(true, AcqRel) {
         return;
     }
     let errno = os::errno();
+    doors::resolve();
+    if os::is_privileged() || !is_preloaded() {
+        os::set_errno(errno);
+        return;
+    }
     if let Err(why) = std::panic::catch_unwind(begin).unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned())) {
-        RUNNING.store(false, Release);
-        complain(&why);
+        give_up(&why);
     }
     os::set_errno(errno);
+}
+
+/// Turns us off, and says why.
+pub(super) fn give_up(why: &str) {
+    RUNNING.store(false, Release);
+    complain(why);
 }
 
 /// Whether this code lies in a library that the loader was told to preload: not in a program that links it for the interface.
@@ -107,6 +124,7 @@ fn is_preloaded() -> bool {
 }
 
 fn begin() -> Result<(), String> {
+    clock::prepare();
     STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
     let start = Instants::now();
     let config = Config::from_env().map_err(|error| error.to_string())?;
@@ -119,8 +137,13 @@ fn begin() -> Result<(), String> {
         hide_from_children();
     }
     prepare_tables()?;
+    // Whatever asks the loader or makes keys of thread data: later that might allocate.
+    loader::look();
+    wordpatch::prepare_preloaded();
     threads::prepare();
+    thread_data::prepare();
     PROCESS.store(os::threads::process(), Release);
+    make_process_known();
     let mut garden = plant::garden();
     garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
@@ -159,7 +182,7 @@ fn look_for_room() -> Result<(), String> {
 
 /// Starts the agent, if there is none and there is something to do. Not in a signal handler.
 pub(super) fn start_agent() -> Result<(), String> {
-    if !is_running() || agent::is_there() || !is_own_process() {
+    if !is_running() || agent::is_there() || !is_own_process() || UNBEGUN.load(Acquire) {
         return Ok(());
     }
     let aside = ASIDE.swap(std::ptr::null_mut(), AcqRel);
@@ -194,7 +217,31 @@ pub(super) fn before_departure() {
 
 /// Whether hooks do anything.
 pub(crate) fn is_running() -> bool {
-    RUNNING.load(Relaxed)
+    RUNNING.load(Relaxed) && is_known_process()
+}
+
+/// Whether this process has begun with our constructor, or run our handler of forks; or shares the memory of one that has.
+pub(super) fn is_known_process() -> bool {
+    known_process().is_none_or(|known| known.load(Relaxed))
+}
+
+fn known_process() -> Option<&'static AtomicBool> {
+    // SAFETY: (1) null, or mapped for ever.
+    unsafe { KNOWN_PROCESS.load(Relaxed).as_ref() }
+}
+
+/// Where the kernel cannot clear pages, children that run no handlers are taken for their parents.
+fn make_process_known() {
+    // SAFETY: (1) a new mapping.
+    let page = unsafe { pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite) };
+    if let Ok(page) = page
+        && pages::wipe_on_fork(page, PAGE).is_ok()
+    {
+        // SAFETY: (1) mapped, and known to nobody.
+        let known: &AtomicBool = unsafe { &*page.as_ptr().cast() };
+        known.store(true, Relaxed);
+        KNOWN_PROCESS.store(std::ptr::from_ref(known).cast_mut(), Release);
+    }
 }
 
 /// Tests call hooks without being preloaded.
@@ -291,6 +338,11 @@ pub(super) fn output_path() -> PathBuf {
     guest().directory.join(OsStr::from_bytes(&path))
 }
 
+/// Where it is written if the `fastinst run` that was going to read it was killed.
+pub(super) fn orphans_path() -> PathBuf {
+    guest().directory.join(format!("fastinst.{}", os::threads::process()))
+}
+
 /// How often this process has become another program, as far as profiles tell.
 static IMAGE: AtomicUsize = AtomicUsize::new(0);
 
@@ -375,20 +427,31 @@ extern "C" fn asked(_signal: i32) {
     os::set_errno(errno);
 }
 
-/// Takes ourselves out of the environment that children get.
+/// Takes ourselves out of the environment that children get: in its place, since some programs have functions of their own that change it.
 fn hide_from_children() {
-    let preload = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    const KEY: &[u8] = b"LD_PRELOAD=";
+    unsafe extern "C" {
+        static environ: *const *mut libc::c_char;
+    }
+    let Some(preload) = std::env::var_os("LD_PRELOAD") else { return };
     let others: Vec<&[u8]> = preload
         .as_bytes()
         .split(|&byte| byte == b':' || byte == b' ')
         .filter(|path| !path.is_empty() && !path.ends_with(b"libfastinst.so"))
         .collect();
-    // SAFETY: (1) the loader's own time: there are no other threads yet.
+    let text = others.join(&b':');
+    // SAFETY: (1) the loader's own time: there are no other threads yet; (2) the list ends with null, its texts with zero; (3) what is left
+    // of one is no longer than it was.
     unsafe {
-        if others.is_empty() {
-            std::env::remove_var("LD_PRELOAD");
-        } else {
-            std::env::set_var("LD_PRELOAD", OsStr::from_bytes(&others.join(&b':')));
+        let mut entry = environ;
+        while !entry.is_null() && !(*entry).is_null() {
+            let known = CStr::from_ptr(*entry).to_bytes();
+            if known.starts_with(KEY) && known.len() >= KEY.len() + text.len() {
+                let value = (*entry).add(KEY.len()).cast::<u8>();
+                std::ptr::copy_nonoverlapping(text.as_ptr(), value, text.len());
+                value.add(text.len()).write(0);
+            }
+            entry = entry.add(1);
         }
     }
 }
@@ -412,14 +475,16 @@ extern "C" fn after_fork() {
     drop(unsafe { (*HELD.0.get()).take() });
 }
 
-/// In a forked child: it is observed as a process of its own, or left alone.
+/// What was held is given back, and the rest left for [`begin_in_child`]: other handlers follow, of allocators perhaps, which have their
+/// locks yet. Stores to memory of ours only. What probes count meanwhile they count into the child's own memory.
 extern "C" fn in_child() {
-    let errno = os::errno();
-    functions::inherit();
+    heap::inherit();
     // SAFETY: (1) this thread holds the garden since `before_fork`.
-    if let Some((mut garden, unloads)) = unsafe { (*HELD.0.get()).take() } {
-        garden.inherit(unloads);
+    if let Some((garden, unloads)) = unsafe { (*HELD.0.get()).take() } {
+        drop(garden);
+        UNLOADS.store(unloads, Relaxed);
     }
+    functions::inherit();
     PROCESS.store(os::threads::process(), Release);
     IMAGE.store(0, Relaxed);
     agent::forget();
@@ -427,22 +492,39 @@ extern "C" fn in_child() {
     output::forget();
     ASIDE.store(std::ptr::null_mut(), Release);
     threads::forget_all();
-    for id in functions::all() {
-        id.function().late.store(0, Relaxed);
-        modes::inherit(id);
-    }
+    functions::all().for_each(|id| id.function().late.store(0, Relaxed));
     modes::ACCOUNT.clear();
-    if is_running() && sites::count() > 0 {
-        if config().follow {
-            // Made here, before the program goes on: calls that are open when functions get their first modes are not timed.
-            let agent = Agent::new(clock(), u64::from(os::threads::process() as u32));
-            if let Err(why) = agent::start(agent) {
-                complain(&format!("no thread can be started in a forked child: {why}"));
-            }
-        } else {
+    if !config().follow {
+        RUNNING.store(false, Release);
+    }
+    UNBEGUN.store(true, Release);
+    if let Some(known) = known_process() {
+        known.store(true, Release);
+    }
+}
+
+/// A function that forks has returned, in the child perhaps, where all handlers have run: there it is observed as a process of its own
+/// from now on, or left alone. What else a child needs of its own is made here, before its agent.
+///
+/// A child of `_Fork` or of the system call has run no handlers. It finds nothing running, and is left alone.
+pub(crate) fn begin_in_child() {
+    if !UNBEGUN.load(Acquire) || !is_own_process() || !UNBEGUN.swap(false, AcqRel) {
+        return;
+    }
+    let errno = os::errno();
+    let begun = std::panic::catch_unwind(|| {
+        plant::garden().inherit(UNLOADS.load(Relaxed));
+        functions::all().for_each(modes::inherit);
+        if !config().follow {
             functions::all().for_each(|id| modes::allow(id, false));
-            RUNNING.store(false, Release);
+        } else if sites::count() > 0 {
+            // Before the program goes on: calls that are open when functions get their first modes are not timed.
+            return start_agent();
         }
+        Ok(())
+    });
+    if let Err(why) = begun.unwrap_or_else(|_| Err("an invariant of ours is broken".to_owned())) {
+        complain(&format!("a forked child is not profiled: {why}"));
     }
     os::set_errno(errno);
 }

@@ -102,6 +102,8 @@ pub(crate) struct Header {
     pub(crate) finished: AtomicU64,
     /// Entries taken in the ring.
     pub(crate) head: AtomicU64,
+    /// Calls that the timing stub has left out: what they have cost is no time of the program's.
+    pub(crate) skipped: AtomicU64,
     /// A multiplicative random generator.
     pub(crate) random: AtomicU64,
     /// The size of its records.
@@ -122,6 +124,8 @@ pub(crate) struct Header {
     pub(crate) mapped: AtomicU64,
     /// Rounds of thread-specific destructors that it has seen.
     pub(crate) farewells: AtomicU32,
+    /// The processor time of its thread, and of those that had it before.
+    pub(crate) clock: super::clock::ThreadClock,
     /// On lines of its own: what its thread writes all the time lies on the first.
     pub(crate) drained: Drained,
 }

@@ -61,6 +61,13 @@ struct Ear {
     _islands: Islands,
 }
 
+/// Finds out where the loader shows it, while it starts the program.
+pub(super) fn look() {
+    // SAFETY: (1) a name; the loader's own search.
+    let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
+    SHOWN.store(shown, Release);
+}
+
 /// Has the loader call us, from the first time on that this is called.
 pub(super) fn listen() {
     static ASKED: AtomicBool = AtomicBool::new(false);
@@ -74,12 +81,10 @@ pub(super) fn listen() {
 }
 
 fn ear() -> Option<Ear> {
-    // SAFETY: (1) a name; the loader's own search.
-    let shown: *mut Shown = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast();
+    let shown = SHOWN.load(Acquire);
     // SAFETY: (1) null, or what the loader shows, for as long as the process lives.
     let (brk, base) = unsafe { shown.as_ref().map(|shown| (shown.brk, shown.base))? };
     let (base, ret) = (CodeAddr::new(base), empty_function(CodeAddr::new(brk))?);
-    SHOWN.store(shown, Release);
     let policy = guest::policy();
     let mut survey = Survey::new(*policy).ok()?;
     let mut islands = Islands::near(base..ret.offset(16)).ok()?;

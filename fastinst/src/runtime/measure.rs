@@ -47,6 +47,11 @@ impl Instants {
         (0..8).map(|_| read()).min_by_key(|(width, _)| *width).map_or_else(|| read().1, |(_, instants)| instants)
     }
 
+    /// How long ago it was.
+    pub(crate) fn elapsed(self) -> Duration {
+        raw_time().saturating_sub(self.raw)
+    }
+
     /// The counter's speed from here to now, if that is long enough to tell.
     pub(crate) fn speed(self) -> f64 {
         let mut now = Self::now();
@@ -93,6 +98,11 @@ static COSTS: OnceLock<Costs> = OnceLock::new();
 /// What the stubs cost, measured once, on a thread that is observed.
 pub(crate) fn costs() -> Costs {
     *COSTS.get_or_init(measure_costs)
+}
+
+/// The same as far as they are known. Usable in a signal handler.
+pub(super) fn known_costs() -> Costs {
+    COSTS.get().copied().unwrap_or(GUESS)
 }
 
 /// What a timed call costs, as far as is known. Usable in a signal handler.

@@ -15,7 +15,7 @@
 use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
-use super::{skip, stub};
+use super::{clock, skip, stub};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
@@ -131,7 +131,7 @@ pub(crate) fn retire(id: Id, term: u32) {
     let function = id.function();
     let carried = function.custody.term();
     if function.custody.state() == State::On && function.term.load(Acquire) == term {
-        function.retired_at.store(Ticks::now().0, Release);
+        function.retired_at.store(clock::near().0, Release);
         perform(id, function, Act::Retire(carried));
     }
 }
@@ -171,7 +171,7 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
     match function.custody.state() {
         State::On => {
             switch(board.exits(), Some(Stub::TimeExit));
-            function.armed_at.store(Ticks::now().0, Release);
+            function.armed_at.store(clock::marked().0, Release);
             switch(board.enters(), Some(Stub::TimeEnter));
         }
         State::Retired if function.rest.load(Acquire) == REST_COUNT => {

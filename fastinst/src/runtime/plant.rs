@@ -20,7 +20,7 @@
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
-use super::sites::{self, Site, UNKNOWN};
+use super::sites::{self, Owners, Site, UNKNOWN};
 use super::{agent, guest, modes, stub};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
@@ -236,15 +236,28 @@ impl Garden {
     /// Learns what hooks were told about sites whose function was not known, or not that.
     pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
         let mut moves = Moves::default();
-        for (number, site, told) in sites::lessons().filter(|(_, site, _)| !site.shared.load(Relaxed)) {
+        for (number, site, told) in sites::lessons() {
             match site.owner() {
+                _ if site.shared.load(Relaxed) => {
+                    if let Some(owners) = Owners::of_cell(site.cell().target().get()) {
+                        owners.add(told);
+                    }
+                }
                 Some(owner) if owner == told => {}
                 Some(owner) if site.moved.swap(true, Relaxed) => {
                     // Two functions at least: every event tells its own.
                     site.shared.store(true, Release);
                     site.inline.store(false, Release);
-                    site.cell().hold(u64::from(NO_RECORD));
-                    site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
+                    let owners = if site.kind == Kind::Exit { Owners::new() } else { None };
+                    if let Some((owners, cell)) = owners {
+                        owners.add(owner);
+                        owners.add(told);
+                        site.cell().hold(cell.into());
+                        site.lead_to(stub::shared_exit);
+                    } else {
+                        site.cell().hold(u64::from(NO_RECORD));
+                        site.lead_to(if site.kind == Kind::Enter { stub::count } else { stub::time_exit });
+                    }
                     site.pass_counter(true);
                     moves.remove(owner, number.0, site.kind);
                 }

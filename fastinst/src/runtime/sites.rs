@@ -156,6 +156,70 @@ fn lesson<'s>(number: u32) -> &'s AtomicU32 {
     unsafe { &*std::ptr::with_exposed_provenance(base + number as usize * 4) }
 }
 
+/// The functions of a site that several share: their exits are found by the address that the hook is told.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub(crate) struct Owners([Owner; Owners::MOST]);
+
+#[repr(C)]
+#[derive(Debug)]
+struct Owner {
+    /// The function's address, stored last; zero where there is none yet.
+    address: AtomicU64,
+    /// The offset of its record.
+    record: AtomicU64,
+}
+
+pub(crate) const OWNERS: usize = size_of::<Owners>();
+/// So many sites have owners: others stay on the slow path.
+pub(crate) const SHARED_SITES: usize = 1024;
+/// What the cell of a shared site holds instead of the offset of a record, which no record has: this, and the offset of its owners.
+pub(crate) const SHARED_CELL: u32 = 1 << 31;
+
+/// The owners of shared sites, as the stub reads them.
+pub(crate) static SHARED: [Owners; SHARED_SITES] =
+    [const { Owners([const { Owner { address: AtomicU64::new(0), record: AtomicU64::new(0) } }; Owners::MOST]) }; SHARED_SITES];
+static SHARED_COUNT: AtomicU32 = AtomicU32::new(0);
+
+impl Owners {
+    /// Hooks that are told another function than these take the slow path.
+    const MOST: usize = 4;
+
+    /// A new one, and what its site's cell is to hold. By the agent.
+    pub(crate) fn new() -> Option<(&'static Self, u32)> {
+        let number = SHARED_COUNT.load(Relaxed);
+        let owners = SHARED.get(number as usize)?;
+        SHARED_COUNT.store(number + 1, Relaxed);
+        Some((owners, SHARED_CELL + number * OWNERS as u32))
+    }
+
+    /// Of the site whose cell holds this.
+    pub(crate) fn of_cell(cell: usize) -> Option<&'static Self> {
+        let offset = u32::try_from(cell).ok()?.checked_sub(SHARED_CELL)?;
+        SHARED.get(offset as usize / OWNERS)
+    }
+
+    /// Adds a function, if it is not there and there is room. By the agent.
+    pub(crate) fn add(&self, id: Id) {
+        let address = id.function().address.load(Relaxed);
+        let free = self.0.iter().find(|owner| [0, address].contains(&owner.address.load(Relaxed)));
+        if let Some(owner) = free {
+            owner.record.store(u64::from(id.record()), Relaxed);
+            owner.address.store(address, Release);
+        }
+    }
+
+    /// Whether an event of this function is found.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        self.0.iter().any(|owner| owner.address.load(Relaxed) == address)
+    }
+
+    /// Whether there is room for another.
+    pub(crate) fn has_room(&self) -> bool {
+        self.has(0)
+    }
+}
+
 /// A hook was told that a site belongs to `function`. Returns whether that is news. Usable in a signal handler.
 pub(crate) fn teach(number: u32, function: Id) -> bool {
     lesson(number).swap(function.0, Relaxed) != function.0

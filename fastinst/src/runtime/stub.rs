@@ -170,6 +170,7 @@ pub(crate) extern "C" fn time_enter() {
         "4:",
         "dec dword ptr [r8 + {skip}]",
         "inc qword ptr [r8 + {count}]",
+        "inc qword ptr [r9 + {skipped}]",
         "cmp dword ptr [r8 + {open}], 0",
         "jne 5f",
         "ret",
@@ -193,6 +194,7 @@ pub(crate) extern "C" fn time_enter() {
         limit = const offset_of!(Header, limit),
         random = const offset_of!(Header, random),
         finished = const offset_of!(Header, finished),
+        skipped = const offset_of!(Header, skipped),
         address = const RECORD_ADDRESS,
         count = const RECORD_COUNT,
         skip = const RECORD_SKIP,
@@ -309,7 +311,42 @@ pub(crate) extern "C" fn time_exit() {
     )
 }
 
-const _: () = assert!(ENTRY == 1 << 5);
+/// Ends a timed call at a site that several functions share. The site's cell holds where its owners are: they are asked for the function.
+/// A thread that has loaded the cell before the site was shared has the offset of a record, and takes the slow path.
+#[unsafe(naked)]
+pub(crate) extern "C" fn shared_exit() {
+    naked_asm!(
+        "endbr64",
+        "mov eax, r11d",
+        "sub eax, {cell}",
+        "jb {slow}",
+        "cmp eax, {bytes}",
+        "jae {slow}",
+        "lea rcx, [rip + {shared}]",
+        "add rcx, rax",
+        "cmp rdi, qword ptr [rcx]",
+        "je 2f",
+        "add rcx, 16",
+        "cmp rdi, qword ptr [rcx]",
+        "je 2f",
+        "add rcx, 16",
+        "cmp rdi, qword ptr [rcx]",
+        "je 2f",
+        "add rcx, 16",
+        "cmp rdi, qword ptr [rcx]",
+        "jne {slow}",
+        "2:",
+        "mov r11d, dword ptr [rcx + 8]",
+        "jmp {time_exit}",
+        cell = const super::sites::SHARED_CELL,
+        bytes = const super::sites::SHARED_SITES * super::sites::OWNERS,
+        shared = sym super::sites::SHARED,
+        slow = sym slow_exit,
+        time_exit = sym time_exit,
+    )
+}
+
+const _: () = assert!(ENTRY == 1 << 5 && super::sites::OWNERS == 4 * 16);
 
 /// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
 #[unsafe(naked)]

@@ -162,6 +162,7 @@ fn reset(block: &Header) {
     block.limit.store(limit, Relaxed);
     block.farewells.store(0, Relaxed);
     block.busy.store(0, Relaxed);
+    block.clock.begin();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
 }
 
@@ -181,6 +182,7 @@ unsafe extern "C" fn farewell(value: *mut libc::c_void) {
         return;
     }
     stub::set_thread(gone());
+    block.clock.end();
     block.state.store(ENDED, Release);
 }
 

@@ -13,7 +13,7 @@ use regex_lite::Regex;
 /// What is wrong with a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{pattern} is no pattern: {why}; write a glob such as 'parse_*', a regular expression such as '/^std::/', '@library' or 'file.c:'"
+    "invalid pattern '{pattern}': {why}; write a glob such as 'parse_*', a regular expression such as '/^std::/', '@library' or 'file.c:'"
 )]
 pub struct PatternError {
     pattern: String,
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn what_is_no_pattern_says_how_to_write_one() {
         for wrong in ["", "/(/", "[", "@["] {
-            assert!(Pattern::parse(wrong).unwrap_err().to_string().contains("is no pattern"), "{wrong}");
+            assert!(Pattern::parse(wrong).unwrap_err().to_string().contains("invalid pattern"), "{wrong}");
         }
     }
 }

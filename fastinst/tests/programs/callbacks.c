@@ -91,7 +91,7 @@ PLAIN int main(void) {
     fastinst_probe probes[8];
     CHECK(fastinst_select("lea?", probes, 8) >= 2 && fastinst_select("/^leaf$/", probes, 0) >= 2);
     CHECK(fastinst_select("nothing_of_that_name", probes, 8) == 0);
-    CHECK(fastinst_select("/(/", probes, 8) == -1 && strstr(fastinst_last_error(), "is no pattern"));
+    CHECK(fastinst_select("/(/", probes, 8) == -1 && strstr(fastinst_last_error(), "invalid pattern"));
     fastinst_batch *batch = fastinst_batch_new();
     int64_t selected = fastinst_select("leaf", probes, 8);
     for (int64_t i = 0; i < selected; i++)

@@ -1,5 +1,6 @@
 /*
- * Shuts itself in with a filter of system calls, and works on. "before": another program is started behind the filter. "barrier": no
+ * Shuts itself in with a filter of system calls, and works on. "before", "clock": another program is started behind the filter
+ * ("clock": of perf_event_open). "barrier": no
  * membarrier in any thread. "strict": nothing but what the work needs. Filtered calls fail with EPERM.
  */
 #include <errno.h>
@@ -44,6 +45,11 @@ static int no_barrier(void) {
     return shut(filter, 4);
 }
 
+static int no_clock(void) {
+    struct sock_filter filter[] = {CALL, IS(SYS_perf_event_open, 0, 1), REFUSE, ALLOW};
+    return shut(filter, 4);
+}
+
 static int strict(void) {
     struct sock_filter filter[] = {
         CALL,
@@ -56,8 +62,8 @@ static int strict(void) {
 }
 
 int main(int argc, char **argv) {
-    if (argc > 2 && !strcmp(argv[1], "before")) {
-        if (no_barrier())
+    if (argc > 2 && (!strcmp(argv[1], "before") || !strcmp(argv[1], "clock"))) {
+        if (argv[1][0] == 'b' ? no_barrier() : no_clock())
             return 1;
         execv(argv[2], argv + 2);
         return 127;

@@ -4,9 +4,9 @@
 //!
 //! | way | its calls are | its entries are | who |
 //! |---|---|---|---|
-//! | complete | all timed | counted | those that are called rarely, as long as a part of the budget pays for it |
+//! | complete | all timed | counted | long calls, and what is called rarely, as long as a part of the budget pays for it |
 //! | counted | timed in terms of some calls, drawn by chance | counted | those behind them, as long as another part pays |
-//! | glimpsed | timed in terms | counted until a term's end | the most frequent ones |
+//! | glimpsed | timed in terms | counted in a window before each term, and until that ends | the most frequent ones |
 //!
 //! Each function has armings of its own, at distances that vary by chance: at a common beginning parents would be timed while
 //! all that they call is timed too, and every first call after a pause would be taken. Within a term calls are drawn in the number of
@@ -19,15 +19,32 @@ use crate::{Costs, FuncId, Ticks};
 /// The first term, and every term of a function that is timed completely: what is called fewer times is.
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
+/// The quota of a function that is timed completely, since the budget pays for it: it ends only what nobody has foreseen.
+const AMPLE: u32 = 1 << 20;
 
-/// Parts of the budget: complete timing, counting, terms.
-const COMPLETE: f64 = 0.2;
-const COUNTING: f64 = 0.45;
-const TERMS: f64 = 0.35;
+/// Parts of the budget: complete timing, counting, terms. The rest is for rates that change between two choices.
+const COMPLETE: f64 = 0.25;
+const COUNTING: f64 = 0.35;
+const TERMS: f64 = 0.2;
+/// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few per cent of the call, and
+/// what is timed completely needs no estimate.
+const LONG: f64 = 0.6;
+/// So long a call is long, in seconds.
+const LONG_CALL: f64 = 1e-6;
 
-/// How long the term of a function is that is called often, in seconds: so much more calls are left out. It is also the window that the
-/// rate of a glimpsed function is known by, and calls that follow each other are alike.
+/// How long the term of a function is that is called often, in seconds: so much more calls are left out, since calls that follow each
+/// other are alike.
 const TERM: f64 = 0.001;
+/// The window that the rate of a glimpsed function is known by, in seconds. Its length is fixed: one that waits for a number of calls
+/// waits for the next busy time.
+const WINDOW: f64 = 0.001;
+/// The part of what counting an entry costs, back to back, that a program which does something else as well is slowed down by: the rest
+/// hides behind its own work. Chosen by trial on one machine, on programs whose counts are known: with the whole cost taken off, up to
+/// four times too many calls were told.
+const VISIBLE: f64 = 0.3;
+/// Counting that has cost less than this so far, in seconds, goes on however often a function is called at the moment: many are called
+/// often for a moment and never again.
+const TRIFLE: f64 = 20e-6;
 /// Calls left out on average before one that is timed: at least, at most.
 const SKIP: (f64, f64) = (10.0, 3000.0);
 /// Calls to time in a term: at least, and for functions whose calls differ much.
@@ -47,8 +64,6 @@ const FIRM: f64 = 0.02;
 const SURGE: f64 = 1.0;
 /// Between two looks in the beginning, in seconds.
 const SHORT_TICK: f64 = 0.001;
-/// Who is called more often than this in a cycle is not timed completely: its quota would be used up in each.
-const COMPLETE_CALLS: f64 = 48.0;
 /// How much of what was known of a rate is kept at a choice.
 const MEMORY: f64 = 0.5;
 
@@ -58,10 +73,14 @@ pub(super) struct Adaptive {
     random: u64,
     chosen: Ticks,
     last: Ticks,
-    /// Entries that were counted since then.
-    pub(super) recent: u64,
-    /// Processors that the program keeps busy.
-    processors: f64,
+    /// What counting and complete timing have cost since then, in ticks.
+    pub(super) spent: f64,
+    /// The same since the latest choice, and the part of what was foreseen that is spent next: rates change, and those that had fallen
+    /// for a moment are the first to be chosen.
+    paid: f64,
+    thrift: f64,
+    /// Whether some window is open.
+    is_open: bool,
 }
 
 /// What a function does next.
@@ -88,7 +107,7 @@ enum Way {
 
 impl Adaptive {
     pub(super) fn new(seed: u64, now: Ticks) -> Self {
-        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, recent: 0, processors: 1.0 }
+        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, spent: 0.0, paid: 0.0, thrift: 1.0, is_open: false }
     }
 
     /// Evenly between zero and one.
@@ -101,37 +120,39 @@ impl Adaptive {
 }
 
 impl Conductor {
-    pub(super) fn adapt(&mut self, now: Ticks, cpu: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
+    pub(super) fn adapt(&mut self, now: Ticks, budget: f64, probes: &mut impl Probes) -> Ticks {
         for (function, armed, at) in std::mem::take(&mut self.retired) {
-            if matches!(self.part(function).mode, Mode::Sample(Draw { then: Rest::Off, .. })) {
-                self.account(function).stop_counting(armed, at);
+            let counts = counts_at_rest(&self.part(function).mode);
+            let account = self.account(function);
+            account.stop_timing();
+            if !counts {
+                // In the window before it was armed it was counted, too.
+                let from = account.window().map_or(armed, |_| account.cycle_began());
+                account.stop_counting(from, at);
             }
         }
-        let wall = now.since(self.adaptive.last).0 as f64;
-        self.adaptive.last = now;
-        if wall > 0.0 {
-            let busy = cpu.0 as f64 / wall;
-            self.adaptive.processors += 0.3 * (busy - self.adaptive.processors);
-        }
+        let elapsed = now.since(std::mem::replace(&mut self.adaptive.last, now)).0 as f64;
         let beginning = now.since(self.began) < self.clock.ticks(BEGINNING);
-        // The program does something else than before: what is hot now must not be counted until the next choice.
-        let counting = std::mem::take(&mut self.adaptive.recent) as f64 * self.costs.count;
-        let surge = counting > SURGE * budget * self.adaptive.processors.max(0.05) * wall;
+        // The program does something else than before: what is hot now must not be counted, or timed, until the next choice.
+        let spent = std::mem::take(&mut self.adaptive.spent);
+        self.adaptive.paid += spent;
+        let surge = spent > SURGE * budget * elapsed;
         if beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
             self.choose(now, budget);
         }
-        let next = Ticks(now.0 + self.clock.ticks(if beginning { SHORT_TICK } else { TICK }).0);
+        self.adaptive.is_open = false;
         for at in 1..self.functions.len() {
             if self.functions[at].lives() {
                 self.attend(at, now, probes);
             }
         }
-        next
+        let pause = if beginning || self.adaptive.is_open { SHORT_TICK.min(WINDOW) } else { TICK };
+        Ticks(now.0 + self.clock.ticks(pause).0)
     }
 
     /// Looks after one function that is called: arms it when its time has come, and stops counting what has become too frequent for that.
     fn attend(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
-        let (span, half_a_tick) = (self.clock.ticks(CYCLE.0), self.clock.ticks(TICK / 2.0));
+        let span = self.clock.ticks(CYCLE.0);
         let part = &mut self.functions[at];
         let Some(life) = &mut part.life else { return };
         if life.plan.next == Ticks::default() {
@@ -140,84 +161,150 @@ impl Conductor {
             let wait = (span.0 as f64 * (0.2 + self.adaptive.chance())) as u64;
             life.plan.next = Ticks(now.0 + wait);
         }
-        if life.plan.way == Way::Glimpsed && part.resting && counts_at_rest(&part.mode) {
-            let began = life.account.cycle_began();
-            life.account.stop_counting(began, now);
-            // What has just become frequent may be over soon.
-            let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
-            life.plan.next = Ticks(now.0 + soon);
-            self.set(FuncId(at as u32), Mode::Off, probes);
-            return;
+        let is_timed = !part.resting && matches!(part.mode, Mode::Sample(_));
+        if life.plan.way == Way::Complete && !is_timed {
+            life.plan.next = now;
         }
-        if life.plan.way == Way::Glimpsed && !part.resting && now.since(life.account.cycle_began()) >= half_a_tick {
-            life.account.end_window(now);
+        if life.plan.way != Way::Complete && is_timed && is_complete(&part.mode) {
+            // It is called too often for that by now. Calls that are open are lost.
+            life.account.stop_timing();
+            self.set(FuncId(at as u32), Mode::Count, probes);
+            return self.attend(at, now, probes);
+        }
+        if life.plan.way == Way::Glimpsed && !is_timed && counts_at_rest(&part.mode) {
+            return self.glimpse(at, now, probes);
         }
         if now >= life.plan.next {
             self.arm(at, now, probes);
         }
     }
 
+    /// Nothing is done to a glimpsed function but counting: that is its window, and when that has ended, its term begins.
+    fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
+        let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
+        let count = self.costs.count * VISIBLE;
+        let Some(Life { account, plan }) = self.functions[at].life.as_deref_mut() else { return };
+        let Some(began) = account.window() else {
+            // It has just become frequent, and may be rare again soon.
+            let soon = (span.0 as f64 * (0.5 + self.adaptive.chance())) as u64;
+            plan.next = plan.next.min(Ticks(now.0 + soon));
+            account.open_window(now);
+            self.adaptive.is_open = true;
+            return;
+        };
+        if now.since(began) < window {
+            self.adaptive.is_open = true;
+            return;
+        }
+        account.close_window(now, count);
+        let draw = plan.draw(Rest::Off);
+        self.set(FuncId(at as u32), Mode::Sample(draw), probes);
+    }
+
+    /// A function was switched, at this instant: as late as its agent had come to it.
+    pub fn switched(&mut self, function: FuncId, at: Ticks) {
+        let part = self.part(function);
+        if part.mode == Mode::Count
+            && let Some(life) = &mut part.life
+        {
+            life.account.delay_window(at);
+        }
+    }
+
     /// A new cycle.
     fn arm(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let jitter = 0.5 + self.adaptive.chance();
-        let (clock, costs) = (self.clock, self.costs);
+        let clock = self.clock;
         let part = &mut self.functions[at];
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
         if plan.way == Way::Glimpsed {
-            plan.learn(account.rate(now, &costs) * clock.hz);
+            plan.learn(account.rate(now) * clock.hz);
         }
-        account.turn(now, &costs);
+        account.turn(now);
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
-        let draw = match plan.way {
-            Way::Complete => COMPLETELY,
-            Way::Counted | Way::Glimpsed => {
-                let then = if plan.way == Way::Glimpsed { Rest::Off } else { Rest::Count };
-                let skip = Skip::Geometric { mean: skip(plan.rate) };
-                Draw { quota: plan.quota.max(QUOTA.0 as u32), skip, then }
-            }
+        let mode = match plan.way {
+            Way::Complete => Mode::Sample(Draw { quota: AMPLE, ..COMPLETELY }),
+            Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
+            Way::Glimpsed => Mode::Count,
         };
         // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
         if part.resting || !matches!(part.mode, Mode::Sample(_)) {
-            self.set(FuncId(at as u32), Mode::Sample(draw), probes);
+            match plan.way {
+                Way::Complete => account.time_completely(),
+                Way::Counted => {}
+                Way::Glimpsed => {
+                    account.open_window(now);
+                    self.adaptive.is_open = true;
+                }
+            }
+            self.set(FuncId(at as u32), mode, probes);
         }
     }
 
     /// Gives every function a way of life, by what it costs.
     fn choose(&mut self, now: Ticks, budget: f64) {
-        self.adaptive.chosen = now;
         let hz = self.clock.hz;
-        let ticks = budget * self.adaptive.processors.clamp(0.05, 1024.0) * hz;
-        let began = self.began;
-        let mut order: Vec<(f64, usize)> = Vec::new();
+        let elapsed = now.since(std::mem::replace(&mut self.adaptive.chosen, now)).0 as f64;
+        let foreseen = budget * (COMPLETE + COUNTING) * elapsed;
+        let paid = std::mem::take(&mut self.adaptive.paid);
+        if now.since(self.began) > self.clock.ticks(BEGINNING) {
+            let thrift = self.adaptive.thrift * if paid > foreseen { 0.85 } else { 1.15 };
+            self.adaptive.thrift = thrift.clamp(0.3, 1.0);
+        }
+        let thrift = self.adaptive.thrift;
+        let (ticks, began, costs) = (budget * hz, self.began, self.costs);
+        let trifle = self.clock.ticks(TRIFLE).0 as f64;
+        let mut order: Vec<(f64, usize, bool)> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
             if part.lives()
                 && let Some(Life { account, plan }) = part.life.as_deref_mut()
             {
                 plan.count(account.entries, began, now, hz);
-                order.push((plan.rate, at));
+                let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
+                order.push((plan.rate, at, is_long));
             }
         }
         order.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (mut complete, mut counting) = (ticks * COMPLETE, ticks * COUNTING);
+        let complete = self.time_completely(&order, ticks * COMPLETE * thrift);
+        let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
-        for (rate, at) in order {
+        for ((rate, at, _), complete) in order.into_iter().zip(complete) {
             let Some(life) = &mut self.functions[at].life else { continue };
-            let (timing, counted) = (rate * (self.costs.pair + 2.0), rate * self.costs.count);
-            life.plan.way = if timing <= complete && rate * CYCLE.0 <= COMPLETE_CALLS {
-                complete -= timing;
+            let (counted, so_far) = (rate * costs.count, life.account.entries as f64 * costs.count);
+            life.plan.way = if complete {
                 Way::Complete
-            } else if counted <= counting {
-                complete = 0.0;
-                counting -= counted;
+            } else if counted <= counting || so_far <= trifle {
+                counting -= counted.min(counting);
                 sampled.push(at);
                 Way::Counted
             } else {
-                (complete, counting) = (0.0, 0.0);
+                counting = 0.0;
                 sampled.push(at);
                 Way::Glimpsed
             };
         }
         self.pace(&sampled, ticks);
+    }
+
+    /// Which functions are timed completely, of those in the order of their rates: first long ones, then all, the rarest first, as long as
+    /// it is paid for.
+    fn time_completely(&self, order: &[(f64, usize, bool)], ticks: f64) -> Vec<bool> {
+        let mut chosen = vec![false; order.len()];
+        let mut left = ticks;
+        for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
+            for (&(rate, _, is_long), chosen) in order.iter().zip(&mut chosen) {
+                let cost = rate * (self.costs.pair + 2.0);
+                if *chosen || (only_long && !is_long) {
+                    continue;
+                }
+                if left - cost < kept {
+                    break;
+                }
+                left -= cost;
+                *chosen = true;
+            }
+        }
+        chosen
     }
 
     /// How long cycles are, so that terms are paid for.
@@ -236,7 +323,8 @@ impl Conductor {
             let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs, plan.rate).max(1.0);
             let quota = (least * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
-            let by_terms = (quota * term_cost(&costs, plan.rate) + costs.toggle * sites_factor(part.sites)) / share;
+            let window = if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
+            let by_terms = (quota * term_cost(&costs, plan.rate) + window + costs.toggle * sites_factor(part.sites)) / share;
             plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
         }
     }
@@ -252,6 +340,11 @@ impl Part {
 /// Whether a function that rests in this mode is counted.
 fn counts_at_rest(mode: &Mode) -> bool {
     matches!(mode, Mode::Count | Mode::Sample(Draw { then: Rest::Count, .. }))
+}
+
+/// Whether all calls are timed in this mode.
+fn is_complete(mode: &Mode) -> bool {
+    matches!(mode, Mode::Sample(Draw { skip: Skip::None, .. }))
 }
 
 /// How many calls are left out before one that is timed.
@@ -270,6 +363,11 @@ fn sites_factor(sites: u32) -> f64 {
 }
 
 impl Plan {
+    /// A term of this function.
+    fn draw(&self, then: Rest) -> Draw {
+        Draw { quota: self.quota.max(QUOTA.0 as u32), skip: Skip::Geometric { mean: skip(self.rate) }, then }
+    }
+
     /// Learns the rate of a function whose entries are counted all the time.
     fn count(&mut self, entries: u64, began: Ticks, now: Ticks, hz: f64) {
         let age = now.since(began).0 as f64 / hz;

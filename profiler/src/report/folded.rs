@@ -1,86 +1,43 @@
-//! Folded stacks: what flame graphs are drawn from, one line for each stack, with microseconds.
-//!
-//! Calls are timed one by one, not with their stacks. So stacks are put together from who calls whom: the time of a function is shared
-//! among its callers in the proportion of what was timed from there, and so on up. Where a function calls itself, over others or
-//! directly, the way ends.
+//! Folded stacks: what flame graphs are drawn from, one line for each stack, with microseconds of self time.
 
-use crate::profile::{Function, Profile};
-use std::collections::{BTreeMap, HashMap};
-
-/// No stack is deeper.
-const DEEPEST: usize = 64;
-/// Stacks that take less than this part of all time are not followed further up.
-const FAINTEST: f64 = 1e-5;
+use super::stacks::Frame;
+use crate::profile::Profile;
+use std::collections::BTreeMap;
 
 impl Profile {
-    /// As folded stacks.
+    /// As folded stacks. Their sum is the processor time.
     pub fn folded(&self) -> String {
-        let known: HashMap<(Option<u32>, u64), usize> = self
-            .functions
-            .iter()
-            .enumerate()
-            .map(|(at, function)| ((function.label.module, function.label.offset), at))
-            .collect();
-        let own = self.own_times(&known);
-        let whole: f64 = own.iter().sum::<f64>().max(1.0);
         let mut lines = BTreeMap::<String, f64>::new();
-        for (at, &time) in own.iter().enumerate().filter(|(_, time)| **time > 0.0) {
-            self.climb(at, time, whole, &known, &mut vec![at], &mut lines);
+        for (frames, time) in self.self_times() {
+            let name = |frame: &Frame| self.frame_name(*frame).replace(';', ":").replace('\n', " ");
+            *lines.entry(frames.iter().map(name).collect::<Vec<_>>().join(";")).or_default() += time / 1e3;
         }
-        let line = |(stack, time): (&String, &f64)| format!("{stack} {:.0}\n", time / 1e3);
-        lines.iter().filter(|(_, time)| **time >= 500.0).map(line).collect()
-    }
-
-    /// Every function's own time: told, or else its total less what it was seen to call.
-    fn own_times(&self, known: &HashMap<(Option<u32>, u64), usize>) -> Vec<f64> {
-        let total = |function: &Function| function.total.map_or(0.0, |total| total.value);
-        let mut own: Vec<f64> = self.functions.iter().map(total).collect();
-        for function in &self.functions {
-            for (caller, share) in function.callers(known) {
-                own[caller] -= total(function) * share;
+        // What is lost by rounding one line is added to the next, so that the sum is right.
+        let mut carried = 0.0;
+        let mut text = String::new();
+        for (stack, microseconds) in lines {
+            let exact = microseconds + carried;
+            let whole = exact.round().max(0.0);
+            carried = exact - whole;
+            if whole > 0.0 {
+                text += &format!("{stack} {whole:.0}\n");
             }
         }
-        let told = |(function, rest): (&Function, &f64)| function.own.map_or(*rest, |own| own.value).max(0.0);
-        self.functions.iter().zip(&own).map(told).collect()
-    }
-
-    fn climb(
-        &self,
-        at: usize,
-        time: f64,
-        whole: f64,
-        known: &HashMap<(Option<u32>, u64), usize>,
-        stack: &mut Vec<usize>,
-        lines: &mut BTreeMap<String, f64>,
-    ) {
-        let mut left = time;
-        if time / whole > FAINTEST && stack.len() < DEEPEST {
-            for (caller, share) in self.functions[at].callers(known) {
-                if !stack.contains(&caller) {
-                    left -= time * share;
-                    stack.push(caller);
-                    self.climb(caller, time * share, whole, known, stack, lines);
-                    stack.pop();
-                }
-            }
-        }
-        if left > 0.0 {
-            let names: Vec<String> = stack.iter().rev().map(|&at| self.functions[at].label.name.replace(';', ":")).collect();
-            *lines.entry(names.join(";")).or_default() += left;
-        }
+        text
     }
 }
 
-impl Function {
-    /// Who has called it, of those that are known, and for which share of its time.
-    pub(super) fn callers(&self, known: &HashMap<(Option<u32>, u64), usize>) -> Vec<(usize, f64)> {
-        let mut callers = BTreeMap::<usize, f64>::new();
-        for arc in &self.arcs {
-            let caller = arc.caller.as_ref().and_then(|caller| known.get(&(caller.module, caller.offset)));
-            if let Some(&caller) = caller {
-                *callers.entry(caller).or_default() += arc.share;
-            }
+#[cfg(test)]
+mod tests {
+    use crate::report::made_up::{program, program_with_stacks};
+
+    #[test]
+    fn the_lines_sum_to_the_processor_time() {
+        for profile in [program(), program_with_stacks()] {
+            let text = profile.folded();
+            let sum: f64 = text.lines().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+            assert_eq!(sum, 1e6, "{text}");
+            assert!(text.contains("main;parse;hash ") && text.contains("[system] 150000\n"), "{text}");
         }
-        callers.into_iter().collect()
     }
 }

@@ -16,7 +16,30 @@ pub(crate) fn time_by(ns: f64, step: f64) -> String {
     if ns.abs() >= 100.0 * step || step <= 0.0 {
         return time(ns);
     }
-    if ns < step { format!("<{}", time(step.ceil())) } else { time((ns / step).round() * step) }
+    if ns < step { below(step) } else { time((ns / step).round() * step) }
+}
+
+/// Less than so much.
+pub(crate) fn below(ns: f64) -> String {
+    format!("<{}", time(ns.ceil()))
+}
+
+/// A share.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+/// A number of things, all digits, in groups of three.
+pub(crate) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// A number of things.
@@ -60,6 +83,12 @@ mod tests {
     fn numbers_have_three_digits_and_a_unit() {
         assert_eq!((time(1.234).as_str(), time(45_678.0).as_str(), time(2.5e9).as_str()), ("1.23 ns", "45.7 us", "2.50 s"));
         assert_eq!((count(1234.0).as_str(), count(123_456.0).as_str(), count(5e7).as_str()), ("1234", "123k", "50.0M"));
+    }
+
+    #[test]
+    fn all_digits_come_in_groups() {
+        assert_eq!([0, 999, 7514, 1_234_567].map(grouped), ["0", "999", "7 514", "1 234 567"]);
+        assert_eq!(percent(0.4128), "41.3%");
     }
 
     #[test]

@@ -1,8 +1,15 @@
 //! The table: for people.
+//!
+//! It fits into 80 columns. The name comes second, behind the share: the two are read together, and what a narrow terminal cuts off is on the
+//! right. Columns are as wide as what they hold; the name gets what is left, and where that is too little, columns on the right go.
 
+use super::column::{Cell, Column, Layout};
+use super::foot;
 use super::human;
+use super::name;
+use super::order::Sort;
+use super::share::Shares;
 use crate::profile::{Function, Profile};
-use std::fmt::Write;
 
 /// What a table looks like.
 #[derive(Clone, Copy, Debug)]
@@ -17,142 +24,88 @@ pub struct TableOptions {
     pub all_rows: &'static str,
     /// Whether a terminal shows it that knows colours.
     pub color: bool,
-}
-
-/// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
-    /// How often it was called.
-    Calls,
-    /// All of its time.
-    Total,
-    /// Its own time.
-    Own,
-    /// The time of a call.
-    Mean,
-    /// The time that one call in a hundred exceeds.
-    P99,
-    /// The longest call.
-    Max,
-    /// Its name.
-    Name,
+    /// Whether it has all columns, however wide it gets.
+    pub wide: bool,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { width: 160, sort: Sort::Total, rows: 30, all_rows: "see --rows 0", color: false }
+        Self { width: 160, sort: Sort::Own, rows: 30, all_rows: "see --rows 0", color: false, wide: false }
     }
 }
 
-impl Sort {
-    /// Smaller comes first.
-    fn key(self, function: &Function, profile: &Profile) -> f64 {
-        let value = |figure: Option<crate::Figure>| figure.map_or(0.0, |figure| figure.value);
-        -match self {
-            Self::Calls => function.calls.value,
-            Self::Total => value(function.total),
-            Self::Own => value(function.own),
-            Self::Mean => value(function.mean),
-            Self::P99 => function.percentile(0.99, &profile.header).unwrap_or(0.0),
-            Self::Max => function.max.unwrap_or(0.0),
-            Self::Name => 0.0,
-        }
-    }
+/// A row: a function, or time that belongs to none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Row<'a> {
+    Function(&'a Function),
+    Other { name: &'static str, time: f64 },
 }
 
 impl Profile {
     /// As a table.
     pub fn table(&self, options: &TableOptions) -> String {
-        let mut rows: Vec<&Function> = self.functions.iter().collect();
-        rows.sort_by(|a, b| {
-            let keys = options.sort.key(a, self).total_cmp(&options.sort.key(b, self));
-            keys.then_with(|| a.label.name.cmp(&b.label.name)).then(a.id.cmp(&b.id))
-        });
-        let shown = if options.rows == 0 { rows.len() } else { options.rows.min(rows.len()) };
-        let own = rows.iter().any(|function| function.own.is_some());
-        let (bold, plain) = if options.color { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
-        let mut text = String::new();
-        let _ = write!(text, "{bold}{:>6} {:>10} {:>9} {:>9} {:>8}", "share", "calls", "total", "mean", "±");
-        if own {
-            let _ = write!(text, " {:>9}", "self");
+        let (functions, sorted_by) = self.sorted(options.sort);
+        let shown = if options.rows == 0 { functions.len() } else { options.rows.min(functions.len()) };
+        let shares = Shares::of(self);
+        let rows = rows(&functions[..shown], shares.as_ref(), sorted_by);
+        let mut text = Layout::of(self, &rows, shares.as_ref(), options).text();
+        if shown < functions.len() {
+            let rest: f64 = functions[shown..].iter().map(|function| super::share::own_time(function)).sum();
+            let share = shares.map_or_else(String::new, |shares| format!(" ({})", human::percent(rest / shares.whole)));
+            text += &format!("… and {} more functions{share}: {}\n", functions.len() - shown, options.all_rows);
         }
-        let _ = writeln!(text, " {:>9} {:>9} {:>9} {:>9}  function{plain}", "p50", "p90", "p99", "max");
-        let room =
-            options.width.saturating_sub(text.trim_end().chars().count().saturating_sub(8 + bold.len() + plain.len())).max(20);
-        let whole = self.whole();
-        for function in &rows[..shown] {
-            self.row(&mut text, function, own, whole, room);
-        }
-        if shown < rows.len() {
-            let _ = writeln!(text, "… and {} more functions: {}", rows.len() - shown, options.all_rows);
-        }
-        self.foot(&mut text);
+        text.push('\n');
+        text += &foot::lines(self, &rows, shares.is_some(), options, sorted_by);
         text
     }
+}
 
-    fn row(&self, text: &mut String, function: &Function, own: bool, whole: f64, room: usize) {
-        let step = self.header.step as f64 / self.header.hz * 1e9;
-        let none = || "-".to_owned();
-        let tilde = if function.calls.is_exact() { "" } else { "~" };
-        let share = function.own.or(function.total).map(|time| 100.0 * time.value.max(0.0) / whole.max(1.0));
-        let share = share.map_or_else(none, |share| format!("{share:.1}%"));
-        let total = function.total.map_or_else(none, |total| human::time_by(total.value, step));
-        let mean = function.mean.map_or_else(none, |mean| human::time_by(mean.value, step / function.samples.max(1) as f64));
-        let spread = match function.mean {
-            Some(mean) if mean.is_exact() => String::new(),
-            Some(mean) if mean.value > 0.0 => format!("{:.0}%", 100.0 * mean.half_width() / mean.value),
-            _ => none(),
+/// Time that belongs to no function stands at its place where shares are sorted by, and else at the end; it is never left out.
+fn rows<'a>(functions: &[&'a Function], shares: Option<&Shares>, sort: Sort) -> Vec<Row<'a>> {
+    let mut rows: Vec<Row<'a>> = functions.iter().map(|function| Row::Function(function)).collect();
+    for (name, time) in shares.into_iter().flat_map(Shares::others) {
+        let less = |row: &Row<'_>| match row {
+            Row::Function(function) => super::share::own_time(function) < time,
+            Row::Other { time: other, .. } => *other < time,
         };
-        let mean =
-            if function.is_below_resolution(&self.header) { format!("<{}", human::time((step / 4.0).max(1.0))) } else { mean };
-        let calls = format!("{tilde}{}", human::count(function.calls.value));
-        let _ = write!(text, "{share:>6} {calls:>10} {total:>9} {mean:>9} {spread:>8}");
-        if own {
-            let own = function.own.map_or_else(none, |own| human::time_by(own.value.max(0.0), step));
-            let _ = write!(text, " {own:>9}");
-        }
-        for share in [0.5, 0.9, 0.99] {
-            let value = function.percentile(share, &self.header);
-            let _ = write!(text, " {:>9}", value.map_or_else(none, |value| human::time_by(value, step)));
-        }
-        let max = function.max.map_or_else(none, |max| human::time_by(max, step));
-        let place = match (&function.label.file, function.label.line) {
-            (Some(file), Some(line)) => format!(" ({}:{line})", file.rsplit('/').next().unwrap_or(file)),
-            _ => String::new(),
-        };
-        let name = human::shorten(&function.label.name, room.saturating_sub(place.len()).max(16));
-        let _ = writeln!(text, " {max:>9}  {name}{place}");
+        let at = if sort == Sort::Own { rows.iter().position(less) } else { None };
+        rows.insert(at.unwrap_or(rows.len()), Row::Other { name, time });
     }
+    rows
+}
 
-    /// What it all rests on.
-    fn foot(&self, text: &mut String) {
-        let header = &self.header;
-        let exact = self.functions.iter().filter(|function| function.calls.is_exact()).count();
-        let spent = &header.spent;
-        let share = |seconds: f64| 100.0 * seconds / header.processor.max(1e-9);
-        let _ = writeln!(
-            text,
-            "\n{} functions, calls of {exact} exact; {} calls timed; policy {}; watched for {}.",
-            self.functions.len(),
-            human::count(spent.samples as f64),
-            header.policy,
-            human::time(header.seconds * 1e9),
-        );
-        if header.processor > 0.0 {
-            let _ = writeln!(
-                text,
-                "Switching took {:.2} % of {} of processor time ({} switches), the agent {:.2} %.",
-                share(spent.switching),
-                human::time(header.processor * 1e9),
-                human::count(spent.toggles as f64),
-                share(spent.agent),
-            );
+impl Layout {
+    /// The columns that fit, and what they hold.
+    fn of(profile: &Profile, rows: &[Row<'_>], shares: Option<&Shares>, options: &TableOptions) -> Self {
+        let labels: Vec<_> = rows.iter().filter_map(Row::label).collect();
+        let full = name::distinct(profile, &labels);
+        let largest = rows.iter().filter_map(|row| row.share(shares)).map(|share| share.value).fold(0.0, f64::max);
+        let mut layout = Self::new(options.color);
+        for &column in if options.wide { Column::WIDE } else { Column::NARROW } {
+            if column == Column::Bar && (!options.color || shares.is_none()) {
+                continue;
+            }
+            let cells = rows.iter().map(|row| match column {
+                Column::Name => Cell::default(),
+                Column::Bar => Cell::bar(row.share(shares).map_or(0.0, |share| share.value / largest.max(1e-12))),
+                _ => column.cell(row, profile, shares),
+            });
+            layout.push(column, cells.collect());
         }
-        if spent.lost > 0 {
-            let _ = writeln!(text, "{} timed calls never ended (longjmp, exit inside of them), or found no room.", spent.lost);
-        }
-        for note in &header.notes {
-            let _ = writeln!(text, "Note: {note}");
-        }
+        let room = if options.wide { 100 } else { layout.drop_what_does_not_fit(options.width) };
+        let short = name::shortened(&full, room);
+        let mut short = short.into_iter().zip(&labels);
+        let names = rows.iter().map(|row| match row {
+            Row::Other { name, .. } => Cell::dim((*name).to_owned()),
+            Row::Function(_) => short.next().map_or_else(Cell::default, |(short, label)| {
+                let place = name::line(label).map(|line| format!("{short} ({line})"));
+                Cell::plain(place.filter(|place| !options.wide && name::width(place) <= room).unwrap_or(short))
+            }),
+        });
+        layout.fill(Column::Name, names.collect());
+        layout
     }
 }
+
+#[cfg(test)]
+mod tests;

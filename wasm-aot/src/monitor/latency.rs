@@ -17,7 +17,9 @@ use crate::error::CompileError;
 use crate::runtime::{Module, ModuleInner, Origin, Places, When};
 use cranelift_codegen::ir::{InstBuilder, condcodes::IntCC, types};
 use parking_lot::Mutex;
-use profiler::{Conductor, Costs, Draw, Figure, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip, TableOptions, Ticks};
+use profiler::{
+    ClockEvidence, Conductor, Costs, Draw, FuncId, Label, Mode, Policy, Probes, Rest, Sample, Skip, TableOptions, Ticks,
+};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -197,10 +199,13 @@ impl Hooked for Latency {
         profile.label(|id| Label { name: module.inner.label(functions[id.0 as usize - 1].index), ..Label::default() });
         for function in &mut profile.functions {
             let place = function.id.0 as usize - 1;
+            // The conductor estimates what it has not seen; but all calls of a function that has always had its hooks are counted.
             if !state.parts[place].was_out {
-                know_calls(function, state.called[place]);
+                function.set_calls(state.called[place]);
             }
         }
+        // Figures of another count are other figures. There is no clock besides the probes.
+        profile.reconcile(&ClockEvidence::default());
         profile.header.spent.samples = state.samples;
         let total = |function: &profiler::Function| function.total.map_or(0.0, |total| total.value);
         profile.functions.sort_by(|a, b| total(b).total_cmp(&total(a)));
@@ -231,31 +236,16 @@ impl Hooked for Latency {
             report.notes.push(format!("{short} functions are too short to be timed (function=GLOB observes them all the same)"));
         }
         let rows = self.choice.top().unwrap_or(0);
-        let table = profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..TableOptions::default() });
+        let by_total = TableOptions { sort: profiler::Sort::Total, ..TableOptions::default() };
+        let table = profile.table(&TableOptions { rows, all_rows: "top=all shows them", ..by_total });
         // The table has said already what comes first.
         report.drawing = Some(format!("== latency ==\n{table}{}\n", report.notes[1..].join("\n")));
         report
     }
 }
 
-/// The conductor estimates what it has not seen; but all calls of a function that has always had its hooks are counted.
-fn know_calls(function: &mut profiler::Function, calls: u64) {
-    let calls = calls as f64;
-    function.calls = Figure::exact(calls);
-    function.total = function.mean.map(|mean| match mean.is_exact() {
-        true => Figure::exact(mean.value * calls),
-        false => Figure::estimated(mean.value * calls, (mean.interval().1 - mean.value) * calls, 0.0),
-    });
-}
-
 fn now() -> Ticks {
     Ticks(wordpatch::Ticks::now().0)
-}
-
-/// The processor time of the process.
-fn processor() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 impl Latency {
@@ -271,17 +261,13 @@ impl Latency {
         state.attend(self, Conductor::first);
         let this = self.this.clone();
         let work = move || {
-            let mut before = processor();
             while let Some(monitor) = this.upgrade() {
-                let used = processor();
-                let cpu = Ticks(((used - before).as_secs_f64() * hz) as u64);
-                before = used;
                 // Whoever changes versions of the code waits for the state, and not the other way round.
                 let is_free = monitor.leaves_out_for_free();
                 let mut state = monitor.state.lock();
                 state.tell(&monitor);
                 let mut next = now();
-                state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), cpu, modes));
+                state.attend(&monitor, |conductor, modes| next = conductor.tick(now(), modes));
                 let changes = monitor.changes(&state, is_free);
                 drop(state);
                 monitor.leave_out(changes);

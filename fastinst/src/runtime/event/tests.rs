@@ -302,6 +302,42 @@ fn the_stubs_do_what_the_rules_say() {
     assert_eq!(by_stubs, by_rules);
 }
 
+#[test]
+fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_hook_is_told() {
+    let stage = Stage::new(2, u32::MAX, Skip::None);
+    let functions = stage.functions.clone();
+    let (owners, cell) = Owners::new().unwrap();
+    functions.iter().for_each(|&id| owners.add(id));
+    assert!(functions.iter().all(|id| owners.has(id.function().address.load(Relaxed))) && owners.has_room());
+    assert!(std::ptr::eq(Owners::of_cell(cell as usize).unwrap(), owners));
+    let exit = move |id: Id, cell: u32| {
+        // SAFETY: (1) a stub changes what a call may change; (2) the registers are what the trampoline of a shared site gives it.
+        unsafe {
+            std::arch::asm!("call {stub}", stub = in(reg) stub::shared_exit as *const () as usize,
+                in("rdi") id.function().address.load(Relaxed), in("rsi") 0x77u64, in("r10") u64::from(NO_SITE),
+                in("r11") u64::from(cell), clobber_abi("C"));
+        }
+    };
+    let timed = std::thread::spawn(move || {
+        let Caller::Observed(block) = threads::caller() else { unreachable!("a new thread is observed") };
+        let stage = Stage { block, functions };
+        for &id in &stage.functions {
+            begin_term(block, record_of(block, id, id.function()).unwrap(), id.function());
+        }
+        let [outer, inner] = [stage.functions[0], stage.functions[1]];
+        call(stub::time_enter, outer);
+        call(stub::time_enter, inner);
+        exit(inner, cell);
+        exit(outer, cell);
+        let by_owners = stage.which();
+        // A cell that was loaded before the site was shared: the slow path finds the function.
+        call(stub::time_enter, outer);
+        exit(outer, inner.record());
+        (by_owners, stage.which())
+    });
+    assert_eq!(timed.join().unwrap(), (vec![1, 0], vec![0]));
+}
+
 /// Plays a script; returns which functions were timed, with how much inside, and the counts.
 fn run(
     stage: &Stage,

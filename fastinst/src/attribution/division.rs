@@ -1,0 +1,138 @@
+//! The division of a place's time among the stacks that end there.
+
+use super::{Amount, Attributed, Owner, Place, Stack};
+use profiler::{ClockFunction, ClockStack, FuncId};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+/// What a stack ends in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Leaf {
+    /// A function with probes.
+    Function(FuncId),
+    /// Code without probes: where its function begins.
+    Code(Place),
+    /// Any code without probes of that mapping.
+    Mapping(u32),
+}
+
+/// A stack of functions with probes, the outermost first; empty if it has none.
+type Functions = Rc<[FuncId]>;
+
+#[derive(Debug, Default)]
+pub(super) struct Division {
+    /// How often a stack was seen, by what it ends in.
+    seen: HashMap<Leaf, BTreeMap<Functions, u64>>,
+    functions: BTreeMap<FuncId, ClockFunction>,
+    /// By samples, before they are rounded.
+    innermost: BTreeMap<FuncId, f64>,
+    stacks: BTreeMap<Functions, f64>,
+    unknown: f64,
+}
+
+/// A profile has no more stacks: the others keep what they end in.
+const MOST_STACKS: usize = 8192;
+
+impl Division {
+    pub(super) fn of(stacks: &HashMap<Stack, u64>, owner: &mut impl FnMut(Place) -> Owner) -> Self {
+        let mut division = Self::default();
+        for (stack, &times) in stacks {
+            let Some(&place) = stack.places.first() else { continue };
+            let mut functions: Vec<FuncId> = Vec::new();
+            stack.places.iter().for_each(|&place| functions.extend(owner(place).functions.iter()));
+            functions.reverse();
+            if functions.is_empty() && !stack.is_whole {
+                // It tells nothing: its callers could not be found.
+                continue;
+            }
+            let functions: Functions = functions.into();
+            for leaf in leaves(&owner(place)) {
+                *division.seen.entry(leaf).or_default().entry(functions.clone()).or_default() += times;
+            }
+        }
+        division
+    }
+
+    /// Charges the time of a place.
+    pub(super) fn charge(&mut self, owner: &Owner, amount: Amount) {
+        if let Some(stacks) = leaves(owner).find_map(|leaf| self.seen.get(&leaf)) {
+            let all: u64 = stacks.values().sum();
+            let shares: Vec<_> = stacks.iter().map(|(stack, &times)| (stack.clone(), times as f64 / all as f64)).collect();
+            for (stack, share) in shares {
+                self.charge_stack(&stack, amount.times(share), owner);
+            }
+        } else {
+            // Never on a stack: no caller is known.
+            let alone: Functions = owner.functions.iter().rev().copied().collect();
+            self.charge_stack(&alone, amount, owner);
+        }
+    }
+
+    fn charge_stack(&mut self, stack: &Functions, amount: Amount, owner: &Owner) {
+        let Some(&innermost) = stack.last() else {
+            self.unknown += amount.time;
+            return;
+        };
+        let function = self.functions.entry(innermost).or_insert_with(|| blank(innermost));
+        function.innermost += amount.time;
+        if owner.functions.is_empty() {
+            function.elsewhere += amount.time;
+        }
+        *self.innermost.entry(innermost).or_default() += amount.samples;
+        *self.stacks.entry(stack.clone()).or_default() += amount.time;
+    }
+
+    pub(super) fn finish(mut self) -> Attributed {
+        let mut seen = BTreeMap::<Functions, u64>::new();
+        for (leaf, stacks) in &self.seen {
+            // Code without probes is counted by its mapping, too.
+            if !matches!(leaf, Leaf::Mapping(_)) {
+                stacks.iter().for_each(|(stack, times)| *seen.entry(stack.clone()).or_default() += times);
+            }
+        }
+        for (stack, &time) in &self.stacks {
+            let times = seen.get(stack).copied().unwrap_or(0);
+            for &id in &stack.iter().copied().collect::<BTreeSet<_>>() {
+                let function = self.functions.entry(id).or_insert_with(|| blank(id));
+                function.on_stack += time;
+                function.stack_samples += times;
+            }
+        }
+        for (id, samples) in &self.innermost {
+            let function = self.functions.entry(*id).or_insert_with(|| blank(*id));
+            function.samples = samples.round() as u64;
+        }
+        let stacks = self.stacks.into_iter();
+        let stacks = stacks.map(|(frames, time)| (seen.get(&frames).copied().unwrap_or(0), frames, time));
+        let mut stacks: Vec<ClockStack> =
+            stacks.map(|(samples, frames, time)| ClockStack { frames: frames.to_vec(), time, samples }).collect();
+        stacks.sort_by(|a, b| b.time.total_cmp(&a.time));
+        shorten(&mut stacks);
+        let functions = self.functions.into_values().collect();
+        Attributed { functions, stacks, unknown: self.unknown, ..Attributed::default() }
+    }
+}
+
+/// Those beyond the most that a profile has keep their last function only.
+fn shorten(stacks: &mut Vec<ClockStack>) {
+    let mut last = BTreeMap::<FuncId, ClockStack>::new();
+    for stack in stacks.drain(stacks.len().min(MOST_STACKS)..) {
+        let Some(&innermost) = stack.frames.last() else { continue };
+        let sum = last.entry(innermost).or_insert_with(|| ClockStack { frames: vec![innermost], ..ClockStack::default() });
+        sum.time += stack.time;
+        sum.samples += stack.samples;
+    }
+    stacks.extend(last.into_values());
+}
+
+fn blank(function: FuncId) -> ClockFunction {
+    ClockFunction { function, ..ClockFunction::default() }
+}
+
+/// What a stack that ends at a place ends in: the nearest first.
+fn leaves(owner: &Owner) -> impl Iterator<Item = Leaf> + use<> {
+    let function = owner.functions.first().map(|&function| Leaf::Function(function));
+    let code = [Leaf::Code(owner.code), Leaf::Mapping(owner.code.mapping)];
+    let without_probes = if function.is_none() { code.as_slice() } else { &[] };
+    function.into_iter().chain(without_probes.to_vec())
+}

@@ -1,0 +1,198 @@
+//! The library's own C library: what it needs of one and a program may define.
+//!
+//! A symbol of a shared library is bound to the first definition in the loader's order, which is the program's where it has one: `malloc`, `memcpy`,
+//! `log`, `read`. A preloaded library would call it, from its own thread, at moments that the program knows nothing of. So whatever the Rust
+//! standard library and our crates call by the names of this table is defined here, as `fastinst_own_NAME`, and `build.rs` has the linker bind
+//! the names to these definitions (`--defsym`): inside of the shared library only, which exports none of them. Programs that link the
+//! Rust library keep their allocator and their C library.
+//!
+//! What the C library alone can do stays with it; DESIGN.md has the list, and a test holds the shared library to it.
+//!
+//! - `memory`: bytes and texts, in assembly;
+//! - `calls`: system calls, which are not points of cancellation here;
+//! - `clock`: the time;
+//! - `signals`: sets, masks, actions;
+//! - `folder`: lists of files;
+//! - `surroundings`: the environment, paths, what errors are called, figures of the machine;
+//! - `thread_data`: where thread-local variables lie.
+//!
+//! Logarithms are `libm`'s, blocks of memory the [heap](crate::heap)'s.
+//!
+//! # Safety
+//!
+//! This module exists to stand for functions of C, and is as safe as its callers keep what they keep with the C library.
+#![allow(unsafe_code)]
+
+mod calls;
+pub(crate) mod clock;
+mod folder;
+mod memory;
+mod signals;
+mod surroundings;
+pub(crate) mod thread_data;
+
+use crate::heap;
+use std::arch::global_asm;
+use std::ffi::{c_int, c_void};
+use wordpatch::os::set_errno;
+
+/// Makes functions known to the linker by name, and not exported.
+macro_rules! provide {
+    ($($name:ident = $function:path;)*) => {
+        $(global_asm!(
+            concat!(".pushsection .text.fastinst_own_", stringify!($name), ",\"ax\",@progbits"),
+            concat!(".globl fastinst_own_", stringify!($name)),
+            concat!(".hidden fastinst_own_", stringify!($name)),
+            concat!(".type fastinst_own_", stringify!($name), ",@function"),
+            concat!("fastinst_own_", stringify!($name), ": jmp {}"),
+            concat!(".size fastinst_own_", stringify!($name), ", . - fastinst_own_", stringify!($name)),
+            ".popsection",
+            sym $function,
+        );)*
+    };
+}
+
+// As in build.rs, which names besides: bcmp, memcpy (as memcmp, memmove), memcmp, memmove, memset, strlen, __tls_get_addr.
+provide! {
+    __cxa_thread_atexit_impl = thread_data::thread_atexit;
+    __xpg_strerror_r = surroundings::strerror;
+    calloc = calloc;
+    clock_gettime = clock::clock_gettime;
+    clock_nanosleep = calls::clock_nanosleep;
+    close = calls::close;
+    closedir = folder::closedir;
+    dirfd = folder::dirfd;
+    exp = exp;
+    exp2 = exp2;
+    expm1 = expm1;
+    fcntl = calls::fcntl;
+    fcntl64 = calls::fcntl;
+    free = free;
+    fstat = calls::fstat;
+    fstat64 = calls::fstat;
+    fsync = calls::fsync;
+    ftruncate = calls::ftruncate;
+    getcwd = calls::getcwd;
+    getenv = surroundings::getenv;
+    getpid = calls::getpid;
+    getppid = calls::getppid;
+    getrandom = calls::getrandom;
+    getrlimit = calls::getrlimit;
+    gettid = calls::gettid;
+    getuid = calls::getuid;
+    hypot = hypot;
+    ioctl = calls::ioctl;
+    kill = calls::kill;
+    log = log;
+    log10 = log10;
+    log1p = log1p;
+    log2 = log2;
+    lseek64 = calls::lseek;
+    lstat64 = calls::lstat;
+    madvise = calls::madvise;
+    malloc = malloc;
+    memfd_create = calls::memfd_create;
+    mkdir = calls::mkdir;
+    mmap = calls::mmap;
+    mmap64 = calls::mmap;
+    mprotect = calls::mprotect;
+    munmap = calls::munmap;
+    nanosleep = calls::nanosleep;
+    open = calls::open;
+    open64 = calls::open;
+    openat64 = calls::openat;
+    opendir = folder::opendir;
+    pause = calls::pause;
+    pipe2 = calls::pipe2;
+    poll = calls::poll;
+    posix_memalign = posix_memalign;
+    pow = pow;
+    prctl = calls::prctl;
+    pthread_setname_np = surroundings::pthread_setname;
+    pthread_sigmask = signals::pthread_sigmask;
+    pwrite = calls::pwrite;
+    read = calls::read;
+    readdir64 = folder::readdir;
+    readlink = calls::readlink;
+    realloc = realloc;
+    realpath = surroundings::realpath;
+    rename = calls::rename;
+    sched_getaffinity = calls::sched_getaffinity;
+    sched_yield = calls::sched_yield;
+    sigaction = signals::sigaction;
+    sigaddset = signals::sigaddset;
+    sigaltstack = calls::sigaltstack;
+    sigdelset = signals::sigdelset;
+    sigemptyset = signals::sigemptyset;
+    sigfillset = signals::sigfillset;
+    stat64 = calls::stat;
+    statx = calls::statx;
+    syscall = calls::syscall;
+    sysconf = surroundings::sysconf;
+    unlink = calls::unlink;
+    write = calls::write;
+    writev = calls::writev;
+}
+
+extern "C" fn malloc(len: usize) -> *mut u8 {
+    or_enomem(heap::allocate(len, 1))
+}
+
+extern "C" fn calloc(count: usize, len: usize) -> *mut u8 {
+    let block = count.checked_mul(len).map_or(std::ptr::null_mut(), |len| {
+        let block = heap::allocate(len, 1);
+        if !block.is_null() {
+            // SAFETY: (1) as long as was asked.
+            unsafe { block.write_bytes(0, len) };
+        }
+        block
+    });
+    or_enomem(block)
+}
+
+unsafe extern "C" fn realloc(block: *mut u8, len: usize) -> *mut u8 {
+    // SAFETY: (1) the caller.
+    or_enomem(unsafe { heap::resize(block, len) })
+}
+
+unsafe extern "C" fn free(block: *mut u8) {
+    // SAFETY: (1) the caller.
+    unsafe { heap::release(block) };
+}
+
+unsafe extern "C" fn posix_memalign(to: *mut *mut c_void, align: usize, len: usize) -> c_int {
+    let block = heap::allocate(len, align);
+    if block.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: (1) the caller.
+    unsafe { to.write(block.cast()) };
+    0
+}
+
+fn or_enomem(block: *mut u8) -> *mut u8 {
+    if block.is_null() {
+        set_errno(libc::ENOMEM);
+    }
+    block
+}
+
+macro_rules! functions_of_libm {
+    ($($name:ident($($argument:ident),*) = $path:path;)*) => {
+        $(extern "C" fn $name($($argument: f64),*) -> f64 {
+            $path($($argument),*)
+        })*
+    };
+}
+
+functions_of_libm! {
+    exp(x) = libm::exp;
+    exp2(x) = libm::exp2;
+    expm1(x) = libm::expm1;
+    hypot(x, y) = libm::hypot;
+    log(x) = libm::log;
+    log10(x) = libm::log10;
+    log1p(x) = libm::log1p;
+    log2(x) = libm::log2;
+    pow(x, y) = libm::pow;
+}

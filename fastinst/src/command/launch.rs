@@ -1,0 +1,276 @@
+//! Launching: a program with the preload library, its profile, and how it has ended.
+//!
+//! The program gets our standard input, output and error and our process group, so that the terminal is its own; signals that are
+//! sent to us alone are passed on. Its processes leave their profiles in a mapping that we read when the program has ended, by whatever;
+//! where that cannot be had, they write files into a private folder.
+
+use super::channel::Channel;
+use super::program::{examine, find};
+use super::{Failure, filter};
+use fastinst::discovery::Module;
+use profiler::{Policy, Profile};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+/// How a program is profiled.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Which calls are timed: adaptive (as many as the budget allows), periodic, exact (all) or count (none)
+    #[arg(long, value_name = "POLICY", default_value = "adaptive")]
+    pub(crate) policy: String,
+    /// The share of the program's CPU time that measuring may take
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) budget: Option<f64>,
+    /// Calls to time in an epoch (policy periodic)
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) samples: Option<u32>,
+    /// The length of an epoch, for instance 10ms (policy periodic)
+    #[arg(short, long, value_name = "TIME")]
+    pub(crate) epoch: Option<String>,
+    /// Probe these functions only: a glob, /regex/, @library or file: (may be repeated)
+    #[arg(short = 'F', long = "include", value_name = "PATTERN")]
+    pub(crate) include: Vec<String>,
+    /// Leave these functions out (may be repeated)
+    #[arg(short = 'N', long = "exclude", value_name = "PATTERN")]
+    pub(crate) exclude: Vec<String>,
+    /// Follow child processes
+    #[arg(long, value_name = "WHOM", default_value = "children", value_parser = ["children", "none"])]
+    pub(crate) follow: String,
+    /// What tells shares of CPU time: the kernel's clock, the calls that are being timed, or nothing [default: auto]
+    #[arg(long, value_name = "CLOCK", value_parser = ["auto", "kernel", "frames", "none"])]
+    pub(crate) witness: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let words = |text: &str| text.to_owned();
+        let (budget, samples, epoch, include, exclude) = Default::default();
+        Self { policy: words("adaptive"), budget, samples, epoch, include, exclude, follow: words("children"), witness: None }
+    }
+}
+
+/// How often a snapshot is taken while the program runs, and what it is for.
+pub(crate) type Snapshots<'a> = (Duration, &'a (dyn Fn(&Profile) + Sync));
+
+/// What else there is to be said of one launch.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Surroundings<'a> {
+    /// Snapshots while the program runs.
+    pub(crate) snapshots: Option<Snapshots<'a>>,
+    /// Whether the standard output of the program is thrown away, and its standard input is empty.
+    pub(crate) silent: bool,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// The profile of all of its processes; `None` if none was left.
+    pub(crate) profile: Option<Profile>,
+    /// Why there may be none.
+    pub(crate) note: Option<String>,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    fastinst::config::share(text).ok_or_else(|| "a share such as 1% or 0.01".to_owned())
+}
+
+/// Runs a program, the first of these words, under the profiler; the others are its arguments.
+pub(crate) fn profile_of(options: &Options, words: &[OsString], around: Surroundings<'_>) -> Result<Ended, Failure> {
+    check_environment()?;
+    let library = library()?;
+    let program = find(&words[0])?;
+    let note = examine(&program)?;
+    filter::check(options, &program)?;
+    let channel = Channel::open()?;
+    let mut command = prepared(options, &program, words, &library, &channel)?;
+    if around.silent {
+        command.stdout(Stdio::null()).stdin(Stdio::null());
+    }
+    listen();
+    let child = command.spawn();
+    let child = child.map_err(|error| Failure::Refused(format!("cannot run {}: {error}", program.display())))?;
+    let status = while_watching(&channel, around, || attend(child))?;
+    let profile = channel.profile();
+    Ok(Ended { status, profile, note })
+}
+
+/// Does `act`, and takes snapshots meanwhile.
+fn while_watching<T>(channel: &Channel, around: Surroundings<'_>, act: impl FnOnce() -> T) -> T {
+    let Some((interval, take)) = around.snapshots else { return act() };
+    std::thread::scope(|scope| {
+        let (until, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while ended.recv_timeout(interval) == Err(mpsc::RecvTimeoutError::Timeout) {
+                if let Some(profile) = channel.profile() {
+                    take(&profile);
+                }
+            }
+        });
+        let result = act();
+        drop(until);
+        result
+    })
+}
+
+/// The preload library: beside the command, where cargo puts it, or where packages do.
+pub(crate) fn library() -> Result<PathBuf, Failure> {
+    let name = "libfastinst.so";
+    let here =
+        std::env::current_exe().map_err(|error| Failure::Refused(format!("cannot find out where this command lies: {error}")))?;
+    let folder = here.parent().unwrap_or(Path::new("/"));
+    // Cargo's own folder first: there it is as new as the command also when tests are run.
+    let places = [
+        folder.join("deps").join(name),
+        folder.join(name),
+        folder.join("../lib").join(name),
+        folder.join("../lib/x86_64-linux-gnu").join(name),
+    ];
+    let found = places.iter().find(|place| place.is_file());
+    found.cloned().ok_or_else(|| {
+        Failure::Refused(format!("{name} is not beside {}: build it with cargo build --release -p fastinst", here.display()))
+    })
+}
+
+/// The command that runs the program with the library.
+fn prepared(
+    options: &Options,
+    program: &Path,
+    words: &[OsString],
+    library: &Path,
+    channel: &Channel,
+) -> Result<Command, Failure> {
+    let mut command = Command::new(program);
+    command.arg0(&words[0]).args(&words[1..]);
+    let mut preload = library.as_os_str().to_owned();
+    // A sanitizer's runtime insists on coming first.
+    if let Some(runtime) = sanitizer(program) {
+        preload = [OsStr::new(&runtime), OsStr::new(":"), &preload].into_iter().collect();
+    }
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    for (key, _) in std::env::vars_os().filter(|(key, _)| key.to_string_lossy().starts_with("FASTINST_")) {
+        if key != "FASTINST_SIGNAL" {
+            command.env_remove(key);
+        }
+    }
+    command.env("LD_PRELOAD", preload).envs(channel.variables());
+    for (key, value) in options.variables()? {
+        command.env(key, value);
+    }
+    check(&command)?;
+    Ok(command)
+}
+
+impl Options {
+    /// What they are called in the environment.
+    fn variables(&self) -> Result<Vec<(&'static str, String)>, Failure> {
+        let policy: Policy = self.policy.parse().map_err(|_| {
+            Failure::Refused(format!("--policy {}: the policies are adaptive, periodic (paper), exact and count", self.policy))
+        })?;
+        let is_paper = matches!(policy, Policy::Paper { .. });
+        if !is_paper && (self.samples.is_some() || self.epoch.is_some()) {
+            return Err(Failure::Refused("-n and -e belong to --policy periodic".to_owned()));
+        }
+        let optional = [
+            ("FASTINST_POLICY", Some(self.policy.clone())),
+            ("FASTINST_FOLLOW", Some(self.follow.clone())),
+            ("FASTINST_BUDGET", self.budget.map(|budget| budget.to_string())),
+            ("FASTINST_SAMPLES", self.samples.map(|samples| samples.to_string())),
+            ("FASTINST_EPOCH", self.epoch.clone()),
+            ("FASTINST_WITNESS", self.witness.clone()),
+            ("FASTINST_INCLUDE", (!self.include.is_empty()).then(|| self.include.join(","))),
+            ("FASTINST_EXCLUDE", (!self.exclude.is_empty()).then(|| self.exclude.join(","))),
+        ];
+        Ok(optional.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
+    }
+}
+
+/// The runtime of a sanitizer that the program names among its libraries.
+fn sanitizer(program: &Path) -> Option<String> {
+    let libraries = Module::of_file(program).ok()?.libraries();
+    libraries.into_iter().find(|name| name.starts_with("lib") && name.contains("san.so"))
+}
+
+/// Whether the program's process will understand the environment: what it would complain of is told here.
+fn check(command: &Command) -> Result<(), Failure> {
+    let vars = command.get_envs().filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())));
+    fastinst::config::Config::from_vars(vars).map(drop).map_err(|error| Failure::Refused(error.to_string()))
+}
+
+/// Keys that we set ourselves may be set outside, to whatever; one that does not exist was meant to be another.
+fn check_environment() -> Result<(), Failure> {
+    match fastinst::config::Config::from_vars(std::env::vars_os()) {
+        Err(error @ fastinst::config::ConfigError::UnknownKey { .. }) => Err(Failure::Refused(error.to_string())),
+        _ => Ok(()),
+    }
+}
+
+/// The program, for the handler below; and a signal that came before there was one.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+static EARLY: AtomicI32 = AtomicI32::new(0);
+
+/// Takes the signals that are passed on. What the terminal sends goes to both, and is the program's matter.
+fn listen() {
+    for signal in
+        [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCONT, libc::SIGWINCH]
+    {
+        set_handler(signal, pass_on as extern "C" fn(i32, *const libc::siginfo_t, *const libc::c_void) as usize);
+    }
+}
+
+/// Waits for the program.
+fn attend(mut child: Child) -> Result<ExitStatus, Failure> {
+    CHILD.store(child.id() as i32, Ordering::SeqCst);
+    let early = EARLY.swap(0, Ordering::SeqCst);
+    if early != 0 {
+        send(early);
+    }
+    let status = child.wait();
+    // Another program may be launched: what comes until then is for that one.
+    CHILD.store(0, Ordering::SeqCst);
+    Ok(status?)
+}
+
+/// To the program, or kept for it until it has been started.
+fn send(signal: i32) {
+    match CHILD.load(Ordering::SeqCst) {
+        0 => EARLY.store(signal, Ordering::SeqCst),
+        child => {
+            // SAFETY: (1) kill may be called in a handler.
+            #[allow(unsafe_code)]
+            unsafe {
+                libc::kill(child, signal);
+            }
+        }
+    }
+}
+
+extern "C" fn pass_on(signal: i32, info: *const libc::siginfo_t, _context: *const libc::c_void) {
+    // SAFETY: (1) what the kernel hands to a handler.
+    #[allow(unsafe_code)]
+    let code = unsafe { (*info).si_code };
+    // A key of the terminal, or its window: the kernel has told the program, too.
+    let by_terminal = code == libc::SI_KERNEL && matches!(signal, libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH);
+    if !by_terminal {
+        send(signal);
+    }
+}
+
+pub(super) fn set_handler(signal: i32, handler: usize) {
+    // SAFETY: (1) an action of zeroes is one; (2) the handler above calls nothing but kill.
+    #[allow(unsafe_code)]
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        action.sa_flags = libc::SA_RESTART | if handler == libc::SIG_DFL { 0 } else { libc::SA_SIGINFO };
+        libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,434 @@
+//! The preload library's own memory: nothing that it allocates comes from the program's allocator.
+//!
+//! A program may bring an allocator that counts, that two threads must not use at once, or that aligns to 8 bytes. So the library has one of its
+//! own: `dlmalloc`, which lives on anonymous mappings, behind one lock; blocks of [`LARGE`] bytes and more are mappings of their own, which go
+//! back to the kernel when they are freed. A header tells which of the two a block is:
+//!
+//! ```text
+//!   ◄── before ──►
+//!   start of what was allocated ... │ length (8) │ before (4) │ generation (4) │ the block, aligned as asked
+//! ```
+//!
+//! # After a fork
+//!
+//! A fork copies memory at any moment, while another thread is in the middle of an allocation, too. The lock lies on a page that the kernel hands
+//! to every child filled with zeros (MADV_WIPEONFORK), whatever has made the child: so it is open there. Whether the arena behind it is whole says
+//! `busy`, which lies on an ordinary page. If it is not, it stays as it is, and the child goes on with a new one of another *generation*; blocks of the
+//! old one are never freed. That leaks what the parent had allocated, in a child that met this moment.
+//!
+//! | word | value | meaning | who may change it |
+//! |---|---|---|---|
+//! | `lock` | [`OPEN`] | the arena is nobody's | any thread, to `TAKEN` or `AWAITED` |
+//! | | [`TAKEN`] | a thread has it | that thread, to `OPEN`; others, to `AWAITED` |
+//! | | [`AWAITED`] | a thread has it, and others sleep | that thread, to `OPEN`, and wakes one |
+//! | `busy` | | the thread that has the lock is changing the arena | that thread |
+//! | `CURRENT` | null, an arena | where blocks come from | any thread, from null or an arena that is not whole |
+//!
+//! Threads that have the lock never wait for anything, and signal handlers of ours never allocate.
+//!
+//! # Safety
+//!
+//! This module exists to hand out memory.
+#![allow(unsafe_code)]
+
+use dlmalloc::{Allocator, Dlmalloc};
+use std::cell::UnsafeCell;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32};
+use wordpatch::CodeAddr;
+use wordpatch::os::pages::{self, PAGE, Place, Protection, round_up};
+use wordpatch::os::threads;
+
+/// Blocks of this size are mappings of their own.
+const LARGE: usize = 128 << 10;
+/// Of every block, unless more is asked for: what values of the processor's vector registers need.
+const ALIGN: usize = 16;
+/// The generation of blocks that are mappings.
+const MAPPED: u32 = 0;
+
+const OPEN: u32 = 0;
+const TAKEN: u32 = 1;
+const AWAITED: u32 = 2;
+
+/// What lies before a block.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Header {
+    len: usize,
+    /// From the start of what was allocated to the block.
+    before: u32,
+    generation: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == ALIGN);
+
+/// Where small blocks come from. The page before it holds its lock.
+struct Arena {
+    generation: u32,
+    busy: AtomicBool,
+    blocks: UnsafeCell<Dlmalloc<Mappings>>,
+}
+
+const _: () = assert!(size_of::<Arena>() <= PAGE);
+
+static CURRENT: AtomicPtr<Arena> = AtomicPtr::new(std::ptr::null_mut());
+
+/// An arena that the calling thread has for itself.
+struct Taken(&'static Arena);
+
+impl Arena {
+    /// A new one; `None` if there is no memory.
+    fn create(generation: u32) -> Option<*mut Self> {
+        // SAFETY: (1) a new mapping.
+        let lock = unsafe { pages::map_private(Place::Anywhere, 2 * PAGE, Protection::ReadWrite).ok()? };
+        // Refused by kernels before 4.14: there the child's handler opens the lock.
+        let _ = pages::wipe_on_fork(lock, PAGE);
+        let arena = lock.offset(PAGE as isize).as_ptr().cast_mut().cast::<Self>();
+        let blocks = UnsafeCell::new(Dlmalloc::new_with_allocator(Mappings));
+        // SAFETY: (1) mapped, aligned to a page, and known to nobody.
+        unsafe { arena.write(Self { generation, busy: AtomicBool::new(false), blocks }) };
+        Some(arena)
+    }
+
+    fn lock(&self) -> &AtomicU32 {
+        // SAFETY: (1) the page before an arena is its lock's, mapped for ever.
+        unsafe { &*std::ptr::from_ref(self).byte_sub(PAGE).cast() }
+    }
+
+    fn take(&self) {
+        let lock = self.lock();
+        if lock.compare_exchange(OPEN, TAKEN, Acquire, Relaxed).is_err() {
+            while lock.swap(AWAITED, Acquire) != OPEN {
+                threads::sleep_while(lock, AWAITED);
+            }
+        }
+    }
+
+    fn give_back(&self) {
+        if self.lock().swap(OPEN, Release) == AWAITED {
+            threads::wake(self.lock());
+        }
+    }
+}
+
+impl Taken {
+    /// The current arena, whole.
+    fn current() -> Option<Self> {
+        loop {
+            let current = CURRENT.load(Acquire);
+            // SAFETY: (1) null, or an arena, which is never unmapped.
+            let Some(arena) = (unsafe { current.as_ref() }) else {
+                replace(current, MAPPED + 1)?;
+                continue;
+            };
+            arena.take();
+            if arena.busy.load(Relaxed) {
+                // The thread that was changing it is the parent's.
+                arena.give_back();
+                replace(current, arena.generation + 1)?;
+                continue;
+            }
+            arena.busy.store(true, Relaxed);
+            return Some(Self(arena));
+        }
+    }
+
+    fn blocks(&mut self) -> &mut Dlmalloc<Mappings> {
+        // SAFETY: (1) this thread has the lock.
+        unsafe { &mut *self.0.blocks.get() }
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Relaxed);
+        self.0.give_back();
+    }
+}
+
+/// Puts a new arena in the place of `old`, unless another thread has.
+fn replace(old: *mut Arena, generation: u32) -> Option<()> {
+    let new = Arena::create(generation)?;
+    if CURRENT.compare_exchange(old, new, AcqRel, Acquire).is_err() {
+        // SAFETY: (1) made above, and known to nobody.
+        let _ = unsafe { pages::unmap(CodeAddr::from_ptr(new).offset(-(PAGE as isize)), 2 * PAGE) };
+    }
+    Some(())
+}
+
+/// In a forked child: the lock is open, whatever the kernel knows of wiping pages.
+pub(crate) fn inherit() {
+    // SAFETY: (1) null, or an arena.
+    if let Some(arena) = unsafe { CURRENT.load(Relaxed).as_ref() } {
+        arena.lock().store(OPEN, Relaxed);
+    }
+}
+
+/// What `dlmalloc` asks the kernel for.
+struct Mappings;
+
+// SAFETY: (1) every region is a mapping of its own, which only `dlmalloc` gives back.
+unsafe impl Allocator for Mappings {
+    fn alloc(&self, size: usize) -> (*mut u8, usize, u32) {
+        match map(size) {
+            Some(at) => (at, round_up(size), 0),
+            None => (std::ptr::null_mut(), 0, 0),
+        }
+    }
+
+    fn remap(&self, _at: *mut u8, _old: usize, _new: usize, _can_move: bool) -> *mut u8 {
+        std::ptr::null_mut()
+    }
+
+    fn free_part(&self, at: *mut u8, old: usize, new: usize) -> bool {
+        // SAFETY: (1) `dlmalloc` has no use for it any more.
+        unsafe { pages::unmap(CodeAddr::from_ptr(at).offset(new as isize), old - new).is_ok() }
+    }
+
+    fn free(&self, at: *mut u8, size: usize) -> bool {
+        // SAFETY: as above.
+        unsafe { pages::unmap(CodeAddr::from_ptr(at), size).is_ok() }
+    }
+
+    fn can_release_part(&self, _flags: u32) -> bool {
+        true
+    }
+
+    fn allocates_zeros(&self) -> bool {
+        true
+    }
+
+    fn page_size(&self) -> usize {
+        PAGE
+    }
+}
+
+fn map(size: usize) -> Option<*mut u8> {
+    // SAFETY: (1) a new mapping.
+    let at = unsafe { pages::map_private(Place::Anywhere, round_up(size), Protection::ReadWrite) };
+    at.ok().map(|at| at.as_ptr().cast_mut())
+}
+
+/// A block of `len` bytes; null if there is no memory. `align` is a power of two.
+pub(crate) fn allocate(len: usize, align: usize) -> *mut u8 {
+    let align = align.max(ALIGN);
+    // The block lies `align` behind a start that is aligned as well, and at most so far behind that of a mapping.
+    let room = len.checked_add(align).filter(|&room| room <= isize::MAX as usize - PAGE && u32::try_from(align).is_ok());
+    let Some(room) = room else { return std::ptr::null_mut() };
+    let (start, generation) = if room >= LARGE {
+        (map(room), MAPPED)
+    } else if let Some(mut arena) = Taken::current() {
+        // SAFETY: (1) neither is zero.
+        let start = unsafe { arena.blocks().malloc(room, align) };
+        (Some(start).filter(|start| !start.is_null()), arena.0.generation)
+    } else {
+        (None, MAPPED)
+    };
+    let Some(start) = start else { return std::ptr::null_mut() };
+    let before = (start.addr() + ALIGN).next_multiple_of(align) - start.addr();
+    let block = start.wrapping_add(before);
+    if generation == MAPPED {
+        // Where the kernel's choice was aligned better than a page is, some is left over.
+        let (used, mapped) = (round_up(before + len), round_up(room));
+        if used < mapped {
+            // SAFETY: (1) mapped above, and behind the block.
+            let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start.wrapping_add(used)), mapped - used) };
+        }
+    }
+    // SAFETY: (1) `before` is at least a header and at most `align`; (2) the block is aligned to a header's alignment.
+    unsafe { block.cast::<Header>().sub(1).write(Header { len, before: before as u32, generation }) };
+    block
+}
+
+/// The header of a block.
+///
+/// # Safety
+/// The block is one of ours, and not freed.
+unsafe fn header(block: *mut u8) -> Header {
+    // SAFETY: (1) the caller.
+    unsafe { block.cast::<Header>().sub(1).read() }
+}
+
+/// Frees a block.
+///
+/// # Safety
+/// It is one of ours, or null, and is not used afterwards.
+pub(crate) unsafe fn release(block: *mut u8) {
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: (1) the caller.
+    let Header { len, before, generation } = unsafe { header(block) };
+    let start = block.wrapping_sub(before as usize);
+    if generation == MAPPED {
+        // SAFETY: (1) what `allocate` has left of the mapping that it made for this block.
+        let _ = unsafe { pages::unmap(CodeAddr::from_ptr(start), round_up(len + before as usize)) };
+    } else if let Some(mut arena) = Taken::current()
+        && arena.0.generation == generation
+    {
+        // SAFETY: (1) allocated by this arena: in front of the block lies as much as its alignment.
+        unsafe { arena.blocks().free(start, len + before as usize, before as usize) };
+    }
+}
+
+/// A block with the contents of `block`, as far as there is room; null, and `block` as it was, if there is no memory.
+///
+/// # Safety
+/// `block` is one of ours, or null; it is not used afterwards if there is a new one.
+pub(crate) unsafe fn resize(block: *mut u8, len: usize) -> *mut u8 {
+    if block.is_null() {
+        return allocate(len, ALIGN);
+    }
+    // SAFETY: (1) the caller.
+    let old = unsafe { header(block) };
+    let fits = len <= old.len && len >= old.len / 2;
+    if fits {
+        return block;
+    }
+    let new = allocate(len, ALIGN);
+    if !new.is_null() {
+        // SAFETY: (1) both are as long at least; (2) the caller.
+        unsafe {
+            std::ptr::copy_nonoverlapping(block, new, old.len.min(len));
+            release(block);
+        }
+    }
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random.
+    fn random(state: &mut u64) -> usize {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 33) as usize
+    }
+
+    /// A block, and what it is filled with.
+    struct Filled {
+        block: *mut u8,
+        len: usize,
+        byte: u8,
+    }
+
+    impl Filled {
+        fn new(len: usize, align: usize, byte: u8) -> Self {
+            let block = allocate(len, align);
+            assert!(!block.is_null() && block.addr().is_multiple_of(align.max(ALIGN)), "{block:?} for {align}");
+            // SAFETY: (1) as long as was asked.
+            unsafe { block.write_bytes(byte, len) };
+            Self { block, len, byte }
+        }
+
+        fn is_whole(&self) -> bool {
+            // SAFETY: as above.
+            unsafe { std::slice::from_raw_parts(self.block, self.len) }.iter().all(|&byte| byte == self.byte)
+        }
+
+        fn resize(mut self, len: usize) -> Self {
+            // SAFETY: (1) one of ours, which is not used afterwards.
+            self.block = unsafe { resize(self.block, len) };
+            self.len = self.len.min(len);
+            assert!(self.is_whole() && self.block.addr().is_multiple_of(ALIGN));
+            // SAFETY: (1) as long as was asked.
+            unsafe { self.block.write_bytes(self.byte, len) };
+            self.len = len;
+            self
+        }
+
+        fn release(self) {
+            assert!(self.is_whole());
+            // SAFETY: (1) one of ours, which is not used afterwards.
+            unsafe { release(self.block) };
+        }
+    }
+
+    fn churn(seed: u64) {
+        let mut state = seed;
+        let mut blocks: Vec<Filled> = Vec::new();
+        for round in 0..4000 {
+            let len = random(&mut state) % [24, 500, 5_000, 300_000][random(&mut state) % 4];
+            match random(&mut state) % 3 {
+                0 if !blocks.is_empty() => blocks.swap_remove(random(&mut state) % blocks.len()).release(),
+                1 if !blocks.is_empty() => {
+                    let block = blocks.swap_remove(random(&mut state) % blocks.len());
+                    blocks.push(block.resize(len));
+                }
+                _ => blocks.push(Filled::new(len, 1 << (random(&mut state) % 15), round as u8)),
+            }
+            while blocks.len() > 60 {
+                blocks.swap_remove(0).release();
+            }
+        }
+        blocks.into_iter().for_each(Filled::release);
+    }
+
+    #[test]
+    fn blocks_are_aligned_and_keep_what_they_hold_while_several_threads_have_some() {
+        std::thread::scope(|scope| {
+            for seed in 1..4 {
+                scope.spawn(move || churn(seed));
+            }
+        });
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_null_and_leaves_what_is_there() {
+        let block = Filled::new(100, 1, 7);
+        for len in [usize::MAX, isize::MAX as usize, 1 << 60] {
+            assert!(allocate(len, 1).is_null() && allocate(len, 4096).is_null());
+            // SAFETY: (1) one of ours.
+            assert!(unsafe { resize(block.block, len) }.is_null());
+        }
+        block.release();
+    }
+
+    #[test]
+    fn large_blocks_go_back_to_the_kernel() {
+        for align in [1, 64, 4096, 1 << 16] {
+            let (len, block) = (64 << 20, Filled::new(64 << 20, align, 1));
+            let middle = block.block.wrapping_add(len / 2).map_addr(|address| address & !(PAGE - 1));
+            // SAFETY: (1) the call only looks whether something is mapped there.
+            let is_mapped = || unsafe { libc::msync(middle.cast(), PAGE, libc::MS_ASYNC) == 0 };
+            assert!(is_mapped());
+            block.release();
+            assert!(!is_mapped(), "{align}");
+        }
+    }
+
+    #[test]
+    fn a_child_that_is_forked_while_another_thread_allocates_has_an_arena_of_its_own() {
+        let before = Filled::new(100, 1, 7);
+        let (ready, done) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let status = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let taken = Taken::current();
+                ready.wait();
+                done.wait();
+                drop(taken);
+            });
+            ready.wait();
+            // SAFETY: (1) the child calls what a child of several threads may, and this module's functions.
+            let status = unsafe {
+                let child = libc::syscall(libc::SYS_fork) as i32;
+                if child == 0 {
+                    libc::alarm(20);
+                    let block = allocate(100, 1);
+                    release(before.block);
+                    let is_new = !block.is_null() && header(block).generation != header(before.block).generation;
+                    release(block);
+                    libc::syscall(libc::SYS_exit_group, if is_new { 5 } else { 6 });
+                }
+                let mut status = 0;
+                libc::waitpid(child, &raw mut status, 0);
+                status
+            };
+            done.wait();
+            status
+        });
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 5, "{status:x}");
+        before.release();
+    }
+}

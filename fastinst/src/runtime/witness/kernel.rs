@@ -1,0 +1,359 @@
+//! The kernel's `task-clock`: two events a processor, one for addresses and one, less often, for stacks.
+//!
+//! Later threads inherit them, child processes do not. The rings hold seconds of addresses and a quarter of a second of stacks, so that
+//! the agent's own pace does for draining them. A starved agent loses samples, and no sum is falsified: a thread's samples share the
+//! time that its own clock tells.
+
+use super::mappings::Mappings;
+use super::owners::Owners;
+use super::reservoir::Reservoir;
+use super::unwinding::Unwinding;
+use crate::attribution::{self, Ended, Observed, Place, Strand, UserTime};
+use crate::names::Names;
+use crate::runtime::plant::Garden;
+use profiler::{ClockEvidence, ClockSource};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+use wordpatch::os::perf::{self, Found, Opened, Ring, Sampling};
+use wordpatch::os::threads::{self, Tid};
+use wordpatch::os::{OsError, clocks, cpu};
+
+/// A sample costs 1 to 2 µs on bare metal, and 14 to 17 µs in a virtual machine, where every interrupt of a timer leaves it: so four
+/// milliseconds cost 0.4 % there. No period is a multiple of a scheduler's tick: they would look at the same moment of it always.
+const PERIOD: Duration = Duration::from_micros(997);
+const PERIOD_IN_VM: Duration = Duration::from_micros(3989);
+const STACKS: Duration = Duration::from_micros(9973);
+const STACKS_IN_VM: Duration = Duration::from_micros(15_973);
+
+/// An unprivileged user may map 516 kB a processor (perf_event_mlock_kb), all his processes together, and RLIMIT_MEMLOCK beyond that.
+const ADDRESS_RING: usize = 128 << 10;
+const STACK_RING: usize = 256 << 10;
+const LEAST_ADDRESS_RING: usize = 16 << 10;
+/// One stack and its header need 8.3 kB.
+const LEAST_STACK_RING: usize = 32 << 10;
+/// All rings together: machines have hundreds of processors.
+const ALL_RINGS: usize = 32 << 20;
+const STACK: u32 = 8 << 10;
+
+/// How often threads' clocks are read: what a thread did since is shared as the rest of its time, when it has ended.
+const CLOCKS: Duration = Duration::from_millis(50);
+/// If there are many.
+const MANY: usize = 64;
+const CLOCKS_OF_MANY: Duration = Duration::from_millis(250);
+
+/// Why the kernel's clock cannot be had.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the kernel's clock cannot be had ({error}): {}", perf::remedy(error))]
+pub(crate) struct Refusal {
+    error: OsError,
+}
+
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    addresses: Vec<Ring>,
+    stack_rings: Vec<Ring>,
+    /// Time in the kernel is sampled, too.
+    sees_kernel: bool,
+    period: Duration,
+    stack_period: Duration,
+    threads: HashMap<Tid, Thread>,
+    ended: Ended,
+    /// How many have ended with samples.
+    ends: u32,
+    stacks: Reservoir,
+    mappings: Mappings,
+    unwinding: Unwinding,
+    lost: u64,
+    looked: Instant,
+    agent: Agent,
+    /// The processor time of the process when it began.
+    before: Duration,
+    /// Of the first thread.
+    first: (Tid, Duration),
+}
+
+/// A thread of the program.
+#[derive(Debug, Default)]
+struct Thread {
+    strand: Strand,
+    /// Its clock when sampling began.
+    before: Duration,
+}
+
+/// The agent's own threads: one, or one after the other.
+#[derive(Debug, Default)]
+struct Agent {
+    all: HashSet<Tid>,
+    earlier: Duration,
+    now: Option<(Tid, Duration)>,
+}
+
+impl Agent {
+    /// By the agent: its thread, and what its clock says.
+    fn look(&mut self) {
+        let this = threads::current();
+        match self.now {
+            Some((tid, time)) if tid != this => self.earlier += time,
+            _ => {}
+        }
+        self.all.insert(this);
+        self.now = Some((this, clocks::of_caller()));
+    }
+
+    fn processor(&self) -> Duration {
+        self.earlier + self.now.map_or(Duration::ZERO, |(_, time)| time)
+    }
+}
+
+/// The processors that there are.
+fn processors() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let listed = parse_list(&text);
+    if listed.is_empty() { (0..std::thread::available_parallelism().map_or(1, usize::from) as u32).collect() } else { listed }
+}
+
+/// A list such as `0-3,8` (Linux, Documentation/admin-guide/cputopology).
+fn parse_list(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    text.trim().split(',').filter_map(range).flatten().take(4096).collect()
+}
+
+impl Kernel {
+    /// Opens the events on the calling thread, and on those that there are already.
+    pub(super) fn open() -> Result<Self, Refusal> {
+        let in_vm = cpu::hypervisor().is_some();
+        let (period, stack_period) = if in_vm { (PERIOD_IN_VM, STACKS_IN_VM) } else { (PERIOD, STACKS) };
+        let processors = processors();
+        let share = ALL_RINGS / processors.len().max(1) / 3;
+        let sizes = (ADDRESS_RING.min(share).max(LEAST_ADDRESS_RING), STACK_RING.min(share * 2).max(LEAST_STACK_RING));
+        let open = |kernel| {
+            let sampling = Sampling { period, kernel, stack: 0, inherit: true };
+            Events::open(sampling, &processors, sizes.0, LEAST_ADDRESS_RING)
+        };
+        let (addresses, sees_kernel) = match open(true) {
+            // The kernel's own time is for the privileged; the user's may still be had.
+            Err(error) if error.errno == libc::EACCES || error.errno == libc::EPERM => (open(false), false),
+            opened => (opened, true),
+        };
+        let addresses = addresses.map_err(|error| Refusal { error })?;
+        let sampling = Sampling { period: stack_period, kernel: sees_kernel, stack: STACK, inherit: true };
+        // Without stacks time in libraries has no callers; all else is there.
+        let stacks = Events::open(sampling, &processors, sizes.1, LEAST_STACK_RING).unwrap_or_default();
+        Ok(Self {
+            addresses: addresses.join_others(),
+            stack_rings: stacks.join_others(),
+            sees_kernel,
+            period,
+            stack_period,
+            threads: HashMap::new(),
+            ended: Ended::default(),
+            ends: 0,
+            stacks: Reservoir::default(),
+            mappings: Mappings::default(),
+            unwinding: Unwinding::default(),
+            lost: 0,
+            looked: Instant::now(),
+            agent: Agent::default(),
+            before: clocks::of_process(),
+            first: (threads::current(), clocks::of_caller()),
+        })
+    }
+
+    /// Takes what lies in the rings, and reads the clocks when it is time.
+    pub(super) fn look(&mut self) {
+        self.agent.look();
+        self.drain();
+        let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
+        if self.looked.elapsed() >= pause {
+            self.read_clocks();
+        }
+    }
+
+    fn drain(&mut self) {
+        let Self { addresses, stack_rings, threads, agent, mappings, unwinding, stacks, lost, first, .. } = self;
+        for ring in addresses {
+            ring.drain(|found| match found {
+                Found::Sample(seen) if !agent.all.contains(&seen.thread) => {
+                    let place = seen.user.map_or(Place::NOWHERE, |registers| mappings.place(registers.ip));
+                    let thread = threads.entry(seen.thread).or_insert_with(|| Thread::begin(seen.thread, *first));
+                    thread.strand.see(place);
+                }
+                Found::Sample(_) => {}
+                Found::Lost(count) => *lost += count,
+            });
+        }
+        let ours = drain_stacks as *const () as u64;
+        drain_stacks(stack_rings, agent, mappings, unwinding, stacks, ours);
+    }
+
+    /// Reads the clocks of all threads that were seen. Those that are gone have what they had last.
+    fn read_clocks(&mut self) {
+        self.looked = Instant::now();
+        let (ended, ends, period) = (&mut self.ended, &mut self.ends, self.period.as_nanos() as f64);
+        self.threads.retain(|&tid, thread| {
+            let now = clocks::of_thread(tid).and_then(|clock| clock.checked_sub(thread.before));
+            let now = now.map(|clock| clock.as_nanos() as f64).filter(|&now| now >= thread.strand.processor);
+            match now {
+                Some(now) => thread.strand.processor = now,
+                // Gone, or its number is another thread's: then that begins anew with its next sample.
+                None => {
+                    // Its clock was read a while before it ended; each of its samples stands for a period.
+                    thread.strand.processor = thread.strand.processor.max(thread.strand.samples as f64 * period);
+                    ended.add(&thread.strand);
+                    *ends += 1;
+                }
+            }
+            now.is_some()
+        });
+    }
+
+    /// Where the time went.
+    pub(super) fn evidence(&mut self, garden: &Garden, names: &mut Names) -> ClockEvidence {
+        self.agent.look();
+        self.drain();
+        self.read_clocks();
+        let stacks = self.stacks.counts();
+        let (residue, unsampled) = self.rest();
+        let user = self.user_time();
+        let live = self.threads.values().map(|thread| &thread.strand).collect();
+        let observed = Observed { live, ended: &self.ended, residue, unsampled, stacks: &stacks, user };
+        let mut owners = Owners::new(garden, names, &mut self.mappings, self.sees_kernel);
+        let attributed = attribution::attribute(&observed, &mut owners);
+        let invisible = owners.invisible();
+        let hz = |period: Duration, rings: &[Ring]| if rings.is_empty() { 0.0 } else { 1.0 / period.as_secs_f64() };
+        ClockEvidence {
+            source: ClockSource::Kernel {
+                hz: hz(self.period, &self.addresses),
+                stack_hz: hz(self.stack_period, &self.stack_rings),
+                kernel: self.sees_kernel,
+            },
+            processor: attributed.processor,
+            system: attributed.system,
+            unknown: attributed.unknown,
+            samples: attributed.samples,
+            stack_samples: attributed.stack_samples,
+            functions: attributed.functions,
+            stacks: attributed.stacks,
+            invisible,
+        }
+    }
+
+    /// Processor time that no sampled thread's clock has told: of threads that have ended since their clocks were read, and of threads that
+    /// were never sampled.
+    fn rest(&self) -> (f64, f64) {
+        let sampled: f64 = self.threads.values().map(|thread| thread.strand.processor).sum::<f64>() + self.ended.processor;
+        let process = clocks::of_process().saturating_sub(self.before).saturating_sub(self.agent.processor());
+        let rest = (process.as_nanos() as f64 - sampled).max(0.0);
+        let mut unsampled = 0.0;
+        let _ = threads::each(|tid| {
+            if !self.threads.contains_key(&tid) && !self.agent.all.contains(&tid) {
+                let clock = clocks::of_thread(tid).unwrap_or_default();
+                let before = if tid == self.first.0 { self.first.1 } else { Duration::ZERO };
+                unsampled += clock.saturating_sub(before).as_nanos() as f64;
+            }
+        });
+        let unsampled = unsampled.min(rest);
+        let pause = if self.threads.len() > MANY { CLOCKS_OF_MANY } else { CLOCKS };
+        // A thread that has ended was read at most a pause before.
+        let residue = (rest - unsampled).min(f64::from(self.ends) * pause.as_nanos() as f64);
+        (residue, rest - residue)
+    }
+
+    fn user_time(&self) -> UserTime {
+        let was_full = self.lost > 0 || self.addresses.iter().any(Ring::was_full);
+        match (self.sees_kernel, was_full) {
+            (true, _) => UserTime::AndSystem,
+            (false, false) => UserTime::Sampled { period: self.period.as_nanos() as f64 },
+            (false, true) => {
+                let ((user, system), (own_user, own_system)) = (clocks::split(false), clocks::split(true));
+                let [user, system] =
+                    [(user, own_user), (system, own_system)].map(|(all, own)| all.saturating_sub(own).as_secs_f64());
+                UserTime::Share(if user + system > 0.0 { user / (user + system) } else { 1.0 })
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn begin(tid: Tid, first: (Tid, Duration)) -> Self {
+        let before = if tid == first.0 { first.1 } else { Duration::ZERO };
+        Self { before, ..Self::default() }
+    }
+}
+
+/// Unwinds the stacks that have come. `ours` is an address in the library that we are.
+fn drain_stacks(
+    rings: &mut [Ring],
+    agent: &Agent,
+    mappings: &mut Mappings,
+    unwinding: &mut Unwinding,
+    stacks: &mut Reservoir,
+    ours: u64,
+) {
+    for ring in rings {
+        let ours = mappings.place(ours).mapping;
+        ring.drain(|found| {
+            if let Found::Sample(seen) = found
+                && !agent.all.contains(&seen.thread)
+                && let Some(registers) = seen.user
+            {
+                stacks.add(unwinding.walk(mappings, registers, seen.stack, |_, place| place.mapping == ours));
+            }
+        });
+    }
+}
+
+/// The same event on every processor.
+#[derive(Debug, Default)]
+struct Events {
+    rings: Vec<Ring>,
+    opened: Vec<(u32, Opened)>,
+}
+
+impl Events {
+    /// A processor that has gone off-line meanwhile is left out.
+    fn open(sampling: Sampling, processors: &[u32], size: usize, least: usize) -> Result<Self, OsError> {
+        let mut events = Self::default();
+        for &processor in processors {
+            match Ring::open(sampling, Tid(0), processor, size, least) {
+                Ok((ring, opened)) => {
+                    events.rings.push(ring);
+                    events.opened.push((processor, opened));
+                }
+                Err(error) if error.errno == libc::ENODEV && processors.len() > 1 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let none = OsError { call: "perf_event_open", errno: libc::ENODEV };
+        if events.rings.is_empty() { Err(none) } else { Ok(events) }
+    }
+
+    /// Threads that are there before us: their samples go to the same rings, as far as descriptors suffice. One that is not sampled has
+    /// time that is not known.
+    fn join_others(self) -> Vec<Ring> {
+        let this = threads::current();
+        let mut others = Vec::new();
+        let _ = threads::each(|tid| others.extend((tid != this).then_some(tid)));
+        let pairs = || self.rings.iter().zip(&self.opened);
+        let join = |tid| pairs().try_for_each(|(ring, (processor, opened))| opened.join(&ring.sampling(), tid, *processor));
+        // Those who come behind one that was refused would be refused, too.
+        let _ = others.into_iter().try_for_each(join);
+        self.rings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_lists_are_read() {
+        assert_eq!(parse_list("0-3,8\n"), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_list("0"), [0]);
+        assert!(parse_list("").is_empty());
+        assert!(!processors().is_empty());
+    }
+}

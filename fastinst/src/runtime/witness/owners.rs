@@ -1,0 +1,145 @@
+//! Owners: which functions with probes a place of the code belongs to.
+//!
+//! A place lies in a function of the table of symbols. That function's probes are its own; a part that the compiler has split off
+//! (`name.part.0`, `name.cold`) or a copy (`name.isra.0`) has them under the name in front of the dot. Where a function holds enter sites of
+//! others, these were inlined into it, and debug information says which of them a place is in.
+
+use super::mappings::Mappings;
+use crate::attribution::{Code, Owner, Place};
+use crate::names::Names;
+use crate::probe::Kind;
+use crate::runtime::plant::Garden;
+use crate::runtime::{functions, guest, sites};
+use profiler::FuncId;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::Ordering::Relaxed;
+use wordpatch::CodeAddr;
+
+pub(super) struct Owners<'o> {
+    garden: &'o Garden,
+    names: &'o mut Names,
+    mappings: &'o mut Mappings,
+    sees_kernel: bool,
+    /// Functions with probes, by module and address.
+    probed: HashMap<(usize, usize), FuncId>,
+    /// The same by module and symbol; made when it is asked for.
+    by_name: HashMap<usize, HashMap<String, FuncId>>,
+    /// Enter sites, by address, with their module and function.
+    enters: Vec<(usize, usize, FuncId)>,
+}
+
+impl<'o> Owners<'o> {
+    pub(super) fn new(garden: &'o Garden, names: &'o mut Names, mappings: &'o mut Mappings, sees_kernel: bool) -> Self {
+        let mut probed = HashMap::new();
+        let mut enters = Vec::new();
+        let enter_sites = sites::all().filter(|(_, site)| site.kind == Kind::Enter);
+        for (site, id) in enter_sites.filter_map(|(_, site)| Some((site, site.owner()?))) {
+            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            let module = site.module as usize;
+            if guest::is_selected(garden, address) {
+                probed.insert((module, address.get()), FuncId(id.0));
+                enters.push((site.call.address().get(), module, FuncId(id.0)));
+            }
+        }
+        // Those that share a site are known by what hooks were told.
+        for id in functions::all() {
+            let address = CodeAddr::new(id.function().address.load(Relaxed) as usize);
+            if let Some((module, _)) = garden.bed_of(address).filter(|_| guest::is_selected(garden, address)) {
+                probed.entry((module, address.get())).or_insert(FuncId(id.0));
+            }
+        }
+        enters.sort_unstable();
+        Self { garden, names, mappings, sees_kernel, probed, by_name: HashMap::new(), enters }
+    }
+
+    /// The module that a place lies in, if it has probes, and the address.
+    fn module(&self, place: Place) -> Option<(usize, CodeAddr)> {
+        let mapped = self.mappings.get(place.mapping)?;
+        let address = CodeAddr::new(self.mappings.address(place)?);
+        let holds = |bed: &crate::runtime::plant::Bed| bed.module.span.contains(&address) && bed.module.path == mapped.path;
+        let module = self.garden.beds.iter().rposition(holds)?;
+        (!self.garden.beds[module].sites.is_empty()).then_some((module, address))
+    }
+
+    /// The functions with probes that a place in a module is in, innermost first, and where its function begins.
+    fn in_module(&mut self, module: usize, address: CodeAddr, start: usize) -> (Vec<FuncId>, usize) {
+        let symbol = self.names.symbol(self.garden, module, address);
+        let (start, size, name) =
+            symbol.map_or((start, 0, String::new()), |symbol| (symbol.start.get(), symbol.size, symbol.name));
+        let own = self.probed.get(&(module, start)).copied().or_else(|| self.split_from(module, &name));
+        let inside = self.enters_within(module, start, if size == 0 { 1 } else { size });
+        let own = own.or_else(|| inside.first().copied());
+        if inside.iter().all(|&id| Some(id) == own) {
+            return (own.into_iter().collect(), start);
+        }
+        let mut functions = Vec::new();
+        let frames = self.names.inlined_at(self.garden, module, address);
+        let inlined = frames.len().saturating_sub(1);
+        for name in &frames[..inlined] {
+            functions.extend(self.named(module, name));
+        }
+        functions.extend(own);
+        (functions, start)
+    }
+
+    /// The function that a part or a copy was made of.
+    fn split_from(&mut self, module: usize, name: &str) -> Option<FuncId> {
+        let (whole, _) = name.split_once('.')?;
+        self.named(module, whole)
+    }
+
+    fn named(&mut self, module: usize, name: &str) -> Option<FuncId> {
+        let (probed, names, garden) = (&self.probed, &mut *self.names, self.garden);
+        let names = self.by_name.entry(module).or_insert_with(|| {
+            let here = probed.iter().filter(|((of, _), _)| *of == module);
+            let named =
+                here.filter_map(|(&(_, address), &id)| Some((names.symbol(garden, module, CodeAddr::new(address))?.name, id)));
+            named.collect()
+        });
+        names.get(name).copied()
+    }
+
+    /// The functions whose enter sites lie there.
+    fn enters_within(&self, module: usize, start: usize, size: usize) -> Vec<FuncId> {
+        let first = self.enters.partition_point(|&(site, ..)| site < start);
+        let here = self.enters[first..].iter().take_while(|&&(site, ..)| site < start + size);
+        here.filter(|&&(_, of, _)| of == module).map(|&(.., id)| id).collect()
+    }
+
+    /// Functions that were inlined, and of which debug information tells nothing.
+    pub(super) fn invisible(&mut self) -> Vec<FuncId> {
+        let mut invisible = BTreeSet::new();
+        let mut tells = HashMap::new();
+        for (site, module, id) in std::mem::take(&mut self.enters) {
+            let address = CodeAddr::new(functions::Id(id.0).function().address.load(Relaxed) as usize);
+            let Some(symbol) = self.names.symbol(self.garden, module, CodeAddr::new(site)) else { continue };
+            let (garden, names) = (self.garden, &mut *self.names);
+            let is_own = symbol.start == address || self.probed.get(&(module, symbol.start.get())) == Some(&id);
+            let whole = symbol.name.split_once('.').map(|(whole, _)| whole.to_owned());
+            if is_own || (whole.is_some() && names.symbol(garden, module, address).map(|own| own.name) == whole) {
+                continue;
+            }
+            // Asked once a module: it has debug information or has none.
+            if !*tells.entry(module).or_insert_with(|| names.inlined_at(garden, module, CodeAddr::new(site)).len() > 1) {
+                invisible.insert(id);
+            }
+        }
+        invisible.into_iter().collect()
+    }
+}
+
+impl Code for Owners<'_> {
+    fn owner(&mut self, place: Place) -> Owner {
+        let start = self.mappings.start(place);
+        let nowhere = Owner { functions: [].into(), code: start, is_kernel_exit: false };
+        let Some((module, address)) = self.module(place) else {
+            let is_kernel_exit = !self.sees_kernel && self.mappings.is_behind_system_call(place);
+            return Owner { is_kernel_exit, ..nowhere };
+        };
+        let begin = self.mappings.address(start).unwrap_or(address.get());
+        let (functions, begin) = self.in_module(module, address, begin);
+        let base = self.mappings.address(Place { offset: 0, ..place }).unwrap_or(begin);
+        let code = Place { mapping: place.mapping, offset: begin.saturating_sub(base) as u32 };
+        Owner { functions: functions.into(), code, is_kernel_exit: false }
+    }
+}

@@ -1,0 +1,144 @@
+//! Reports and comparisons of real profiles: what is printed, what is refused, and streams that are full or closed.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use support::*;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The program of the tests, and a profile of it.
+fn profiled() -> Option<(PathBuf, PathBuf)> {
+    if !has("gcc") {
+        return None;
+    }
+    let to = folder("profiled");
+    let program = compile("calls.c", &to, &["-O2", "-g", "-finstrument-functions"]);
+    let kept = to.join("kept.profile");
+    let output = run(fastinst().args(["run", "--policy", "exact", "-o"]).arg(&kept).arg(&program));
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    Some((program, kept))
+}
+
+fn report(kept: &Path, options: &[&str]) -> Output {
+    run(fastinst().arg("report").args(options).arg(kept).env_remove("NO_COLOR").env_remove("TERM"))
+}
+
+#[test]
+fn the_table_fits_80_columns_sorts_by_every_column_and_is_coloured_on_request() {
+    let Some((_, kept)) = profiled() else { return };
+    for sort in ["self", "total", "wall", "calls", "mean", "p99", "max", "name"] {
+        let output = run(fastinst().args(["report", "--sort", sort]).arg(&kept).env("COLUMNS", "80"));
+        let shown = text(&output.stdout);
+        assert!(output.status.success() && shown.trim_start().starts_with("self %  function"), "{sort}: {output:?}");
+        assert!(shown.lines().take(5).all(|line| line.chars().count() <= 80), "{shown}");
+    }
+    let by_calls = text(&report(&kept, &["--sort", "calls"]).stdout);
+    assert!(by_calls.lines().nth(1).is_some_and(|line| line.contains("200k")), "{by_calls}");
+    assert!(text(&report(&kept, &["--wide"]).stdout).lines().next().is_some_and(|line| line.ends_with("file:line")));
+    let colored = |options: &[&str]| text(&report(&kept, options).stdout).contains('\x1b');
+    assert!(colored(&["--color", "always"]) && !colored(&[]) && !colored(&["--color=never"]));
+}
+
+#[test]
+fn a_function_is_shown_by_its_histogram_and_near_misses_are_named() {
+    let Some((_, kept)) = profiled() else { return };
+    let shown = text(&report(&kept, &["--histogram", "middle"]).stdout);
+    assert!(shown.starts_with("middle (calls.c:") && shown.contains("20000 calls, all timed") && shown.contains('█'), "{shown}");
+    let output = report(&kept, &["--histogram", "midle"]);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("did you mean middle?"), "{output:?}");
+}
+
+#[test]
+fn a_profile_that_is_replaced_is_printed_again() {
+    let Some((_, kept)) = profiled() else { return };
+    let live = kept.with_file_name("live.profile");
+    let mut command = fastinst();
+    command.args(["report", "--follow", "--for", "60s"]).arg(&live).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    for _ in 0..3 {
+        let next = kept.with_file_name("next.profile");
+        std::fs::copy(&kept, &next).unwrap();
+        std::fs::rename(&next, &live).unwrap();
+        // Each time the whole table comes.
+        let mut shown = lines.by_ref().map(Result::unwrap);
+        assert!(shown.any(|line| line.trim_start().starts_with("self %")) && shown.any(|line| line.contains("functions (")));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = run(fastinst().args(["report", "--follow", "--for", "10ms"]).arg(&live));
+    assert!(ended.status.success() && text(&ended.stdout).contains("leaf"), "{ended:?}");
+}
+
+#[test]
+fn streams_that_are_full_or_closed_end_a_report_without_a_panic() {
+    let Some((_, kept)) = profiled() else { return };
+    let pair = [kept.as_os_str(), kept.as_os_str()];
+    for command in ["report", "diff"] {
+        let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let arguments = if command == "diff" { &pair[..] } else { &pair[..1] };
+        let output = fastinst().arg(command).args(arguments).stdout(full()).stderr(Stdio::piped()).output().unwrap();
+        assert!(
+            output.status.code() == Some(1) && text(&output.stderr).starts_with("fastinst: cannot write to stdout"),
+            "{output:?}"
+        );
+        let status = fastinst().arg(command).args(arguments).stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{command}");
+        // A reader that has left.
+        let mut child = fastinst().arg(command).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let closed = format!("exec {} {command} {} >&- 2>&-", env!("CARGO_BIN_EXE_fastinst"), "\"$@\"");
+        let status = clean(std::process::Command::new("sh")).args(["-c", &closed, "sh"]).args(arguments).status().unwrap();
+        assert!(status.code().is_some_and(|code| code < 2), "{command}: {status}");
+    }
+}
+
+#[test]
+fn two_programs_are_run_in_turn_and_compared() {
+    let Some((program, kept)) = profiled() else { return };
+    let runs = kept.with_file_name("runs");
+    let mut command = fastinst();
+    command
+        .args(["compare", "-n", "3", "--policy", "exact", "--keep"])
+        .arg(&runs)
+        .arg("--")
+        .arg(&program)
+        .arg("--")
+        .arg(&program);
+    let output = run(&mut command);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    assert!(shown.lines().next().is_some_and(|line| line.contains(" slower, ") && line.contains(" unchanged")), "{shown}");
+    // Every call was counted: these do not vary.
+    assert!(!shown.contains("other call counts") && shown.contains("200k"), "{shown}");
+    let paths = |side: &str| (1..=3).map(|round| runs.join(format!("{side}.{round}.profile"))).collect::<Vec<_>>();
+    let again = run(fastinst().args(["diff", "--json"]).args(paths("old")).arg("--").args(paths("new")));
+    let json: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!((json["runs"][0].as_u64(), json["calls_changed"].as_u64()), (Some(3), Some(0)));
+    let leaf = json["functions"].as_array().unwrap().iter().find(|function| function["name"] == "leaf").unwrap();
+    assert_eq!(leaf["calls"][1], serde_json::json!({ "value": 200_000.0, "how": "exact" }));
+}
+
+#[test]
+fn programs_that_end_differently_or_leave_no_profile_are_not_compared() {
+    let Some((program, kept)) = profiled() else { return };
+    let other = compile("threads.c", kept.parent().unwrap(), &["-O2", "-finstrument-functions"]);
+    let compare = |old: &Path, new: &Path| run(fastinst().args(["compare", "-n", "2", "--"]).arg(old).arg("--").arg(new));
+    let output = compare(&program, &other);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("exit status: 7"), "{output:?}");
+    let plain = compile("calls.c", &folder("plain"), &["-O2"]);
+    let output = compare(&program, &plain);
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("no profile of"), "{output:?}");
+    let output = run(fastinst().args(["compare", "--"]).arg(&program));
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("two programs"), "{output:?}");
+    for wrong in [&["a"][..], &["a", "b", "c"]] {
+        let output = run(fastinst().arg("diff").args(wrong));
+        assert!(output.status.code() == Some(2) && text(&output.stderr).contains("on each side of --"), "{output:?}");
+    }
+}

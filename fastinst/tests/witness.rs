@@ -1,0 +1,136 @@
+//! The sampling clock, in programs that spend their processor time in known parts. Where the kernel refuses it, that is what the profile
+//! has to say.
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use support::*;
+
+const FLAGS: [&str; 2] = ["-finstrument-functions", "-O2"];
+
+/// The profile of one run.
+fn run_of(flags: &[&str], part: &str, prepare: impl FnOnce(&mut Command)) -> Value {
+    let to = folder("witness");
+    let program = compile("shares.c", &to, &[&FLAGS, flags].concat());
+    let path = to.join("profile.json");
+    let mut command = preloaded(&program, "adaptive", &path);
+    command.arg(part);
+    prepare(&mut command);
+    let output = run(&mut command);
+    assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
+    profile(&path)
+}
+
+/// The same where the kernel's clock can be had; else nothing, and the profile says why.
+fn kernels(flags: &[&str], part: &str) -> Option<Value> {
+    let profile = run_of(flags, part, |_| ());
+    if profile["header"]["clock"]["clock"] == "kernel" {
+        return Some(profile);
+    }
+    assert!(!profile["header"]["clock"]["why"].as_str().unwrap().is_empty(), "{profile}");
+    println!("SKIPPED: {}", profile["header"]["clock"]);
+    None
+}
+
+/// A function's share of the processor time.
+fn share(profile: &Value, name: &str) -> f64 {
+    own(profile, name) / 1e9 / profile["header"]["processor"].as_f64().unwrap()
+}
+
+fn own(profile: &Value, name: &str) -> f64 {
+    function(profile, name)["self"]["value"].as_f64().unwrap_or(0.0)
+}
+
+/// Generous: a run has some four hundred samples, of which five in a hundred are two standard deviations.
+fn is_about(share: f64, expected: f64) {
+    assert!((share - expected).abs() < 0.10, "{share:.3} for {expected}");
+}
+
+#[test]
+fn shares_are_told_as_they_are() {
+    let Some(profile) = kernels(&[], "split") else { return };
+    is_about(share(&profile, "three"), 0.75);
+    is_about(share(&profile, "one"), 0.25);
+}
+
+#[test]
+fn threads_share_alike() {
+    let Some(profile) = kernels(&[], "threads") else { return };
+    is_about(share(&profile, "three"), 0.75);
+    is_about(share(&profile, "one"), 0.25);
+}
+
+#[test]
+fn time_in_the_c_library_belongs_to_its_caller() {
+    let Some(profile) = kernels(&[], "library") else { return };
+    is_about(share(&profile, "fills"), 0.5);
+    is_about(share(&profile, "one"), 0.5);
+}
+
+#[test]
+fn inlined_functions_are_found_by_debug_information() {
+    let Some(profile) = kernels(&["-g"], "inlined") else { return };
+    is_about(share(&profile, "inlined_three"), 0.75);
+    is_about(share(&profile, "inlined_one"), 0.25);
+}
+
+#[test]
+fn time_in_the_kernel_is_its_callers_or_a_row_of_its_own() {
+    let Some(profile) = kernels(&[], "read") else { return };
+    let header = &profile["header"];
+    let system = header["system"].as_f64().unwrap() / header["processor"].as_f64().unwrap();
+    // The kernel's time: what the calls have measured themselves, less what entering and leaving it takes with interrupts off.
+    if header["clock"]["kernel"] == true {
+        is_about(share(&profile, "reads"), 0.6);
+    } else {
+        is_about(system + share(&profile, "reads"), 0.6);
+    }
+    is_about(share(&profile, "one"), 0.4);
+}
+
+#[test]
+fn two_thousand_threads_are_no_reason_to_refuse() {
+    let Some(profile) = kernels(&[], "many") else { return };
+    assert_eq!(calls(&profile, "worker"), 2000.0);
+}
+
+#[test]
+fn a_clock_that_is_not_wanted_is_not_there_and_one_that_is_unknown_is_refused() {
+    let profile = run_of(&["-DTURNS=1000000"], "split", |command| {
+        command.env("FASTINST_WITNESS", "none");
+    });
+    assert_eq!(profile["header"]["clock"]["clock"], "none");
+    assert!(calls(&profile, "one") > 0.0);
+}
+
+#[test]
+fn without_the_kernels_clock_the_agent_sees_calls_that_are_timed() {
+    let profile = run_of(&[], "split", |command| {
+        command.env("FASTINST_WITNESS", "frames");
+    });
+    let header = &profile["header"];
+    assert_eq!(header["clock"]["clock"], "frames");
+    assert!(header["clock_samples"].as_f64().unwrap() > 20.0, "{header}");
+    let sum: f64 = ["one", "three", "worker", "main"].map(|name| share(&profile, name)).iter().sum();
+    assert!(sum <= 1.001, "{sum} in {profile}");
+}
+
+/// A parent that forbids perf_event_open and runs the program behind its filter.
+#[test]
+fn a_filter_that_forbids_the_clock_harms_nothing() {
+    let to = folder("witness");
+    let program = compile("shares.c", &to, &[&FLAGS[..], &["-DTURNS=1000000"]].concat());
+    let sandbox = compile("sandbox.c", &to, &["-O2"]);
+    let path = to.join("profile.json");
+    let mut command = preloaded(Path::new(&sandbox), "adaptive", &path);
+    command.args(["clock"]).arg(&program).arg("split");
+    let output = run(&mut command);
+    assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
+    let profile = profile(&path);
+    let clock = &profile["header"]["clock"];
+    assert_ne!(clock["clock"], "kernel", "{clock}");
+    assert!(clock["why"].as_str().unwrap().contains("perf_event_open"), "{clock}");
+    assert_eq!(calls(&profile, "three"), 20.0);
+}

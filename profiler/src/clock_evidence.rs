@@ -1,0 +1,92 @@
+//! Evidence from a sampling clock: which functions the processor time of a process was spent in.
+//!
+//! The clock owes nothing to probes, so it also sees functions that are called too often to be timed, and code without probes. The
+//! runtime attributes its samples to functions and hands the sums over as plain data; `Profile::reconcile` brings them together with
+//! what the probes tell.
+//!
+//! Times are nanoseconds of processor time. They are weighted thread by thread: a thread's samples share that thread's own processor
+//! time, so that lost samples and short threads falsify no sum.
+
+use crate::FuncId;
+use serde::{Deserialize, Serialize};
+
+/// What a sampling clock has seen of a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockEvidence {
+    /// What kind of clock it is.
+    pub source: ClockSource,
+    /// Processor time of all threads.
+    pub processor: f64,
+    /// Of it, time in the kernel that no function is charged for.
+    pub system: f64,
+    /// Of it, user time whose function is not known.
+    pub unknown: f64,
+    /// Samples with an address.
+    pub samples: u64,
+    /// Samples with a stack.
+    pub stack_samples: u64,
+    /// The functions that were seen. A function that is missing was never seen.
+    pub functions: Vec<ClockFunction>,
+    /// The stacks that were seen, each once.
+    pub stacks: Vec<ClockStack>,
+    /// Functions that the clock cannot see: they were inlined, and there is no debug information.
+    pub invisible: Vec<FuncId>,
+}
+
+/// What kind of clock it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "clock", rename_all = "lowercase")]
+pub enum ClockSource {
+    /// There is none; why.
+    None {
+        /// One line for people, with the remedy.
+        why: String,
+    },
+    /// The kernel's `task-clock` event.
+    Kernel {
+        /// Samples a second of processor time.
+        hz: f64,
+        /// Samples with stacks a second; 0 if there are none.
+        stack_hz: f64,
+        /// Whether time in the kernel is sampled, too, and charged to the function that entered it.
+        kernel: bool,
+    },
+    /// The agent looks at each thread's innermost timed call: shares of functions that are timed completely, and nothing of others.
+    Frames {
+        /// Looks a second.
+        hz: f64,
+        /// Why it is not the kernel's.
+        why: String,
+    },
+    /// Time was told by probes around every call: policy `exact`.
+    #[default]
+    Probes,
+}
+
+/// What the clock has seen of one function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockFunction {
+    /// Which.
+    pub function: FuncId,
+    /// Time with it innermost among the functions that have probes.
+    pub innermost: f64,
+    /// Of it, time in code without probes that it has called (a library).
+    pub elsewhere: f64,
+    /// Samples with it innermost.
+    pub samples: u64,
+    /// Time with it on the stack, however often.
+    pub on_stack: f64,
+    /// Stack samples with it on the stack.
+    pub stack_samples: u64,
+}
+
+/// A stack of functions that have probes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockStack {
+    /// The outermost first.
+    pub frames: Vec<FuncId>,
+    /// Processor time.
+    pub time: f64,
+    /// How often it was seen.
+    pub samples: u64,
+}

@@ -1,0 +1,310 @@
+//! Comparing: what has changed between two sets of runs, and whether that may be chance.
+//!
+//! Runs are what varies. The interval of a figure within one profile says how well that run was measured, not how the next one will differ:
+//! caches, layouts and neighbours change more from run to run than sampling does. So each function's self time is one value a run, the two
+//! sides are compared by Welch's t, and of many functions those are believed that the procedure of Benjamini and Hochberg leaves. With one
+//! run on a side nothing is significant.
+//!
+//! Functions of 1 % of the time and more are a family of their own, in which more is risked: that is where a change matters, and there are
+//! few of them. `tests` plays runs with known truth; on 2,000 samples a run, ten runs a side, a slowdown of 20 % in a function of 6 % is
+//! found, and without any change less than one function in a hundred is called changed.
+
+use crate::figure::{Figure, How, student};
+use crate::profile::{Function, Profile};
+use crate::student::{Summary, believed, freedom, welch};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A function of so large a part of the time belongs to the family of those that matter.
+const MATTERS: f64 = 0.01;
+/// The part of the changes told that may come of chance: of functions that matter, of others, and of numbers of calls.
+const RISKED: f64 = 0.10;
+/// See `RISKED`.
+const RISKED_ELSEWHERE: f64 = 0.02;
+
+/// What has changed between two sets of runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// How many runs there are before, and after.
+    pub runs: [usize; 2],
+    /// What of a function is compared.
+    pub compared: Compared,
+    /// How many functions are slower.
+    pub slower: usize,
+    /// How many are faster.
+    pub faster: usize,
+    /// How many have not changed, as far as these runs can tell.
+    pub unchanged: usize,
+    /// How many could not be tested, for want of runs or of figures.
+    pub untested: usize,
+    /// How many have another number of calls, or are called on one side only.
+    pub calls_changed: usize,
+    /// Processor time of a run, in nanoseconds.
+    pub processor: [Option<Figure>; 2],
+    /// The probability that the processor times differ so much by chance.
+    pub processor_p: Option<f64>,
+    /// Function by function: those that have changed first, the largest change first.
+    pub functions: Vec<Change>,
+}
+
+/// What of a function is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Compared {
+    /// Processor time of its own.
+    #[serde(rename = "self")]
+    Own,
+    /// Time with its callees, where no self time is known.
+    Total,
+}
+
+/// What has become of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It takes more time.
+    Slower,
+    /// It takes less.
+    Faster,
+    /// What differs may be chance.
+    Unchanged,
+    /// It was never called before.
+    New,
+    /// It is not called any more.
+    Gone,
+    /// There are too few runs, or no figures.
+    Untested,
+}
+
+/// What has changed in a function, before and after: means over the runs, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its name.
+    pub name: String,
+    /// What has become of it.
+    pub verdict: Verdict,
+    /// Whether its time differs by more than chance.
+    pub significant: bool,
+    /// The probability that it differs so much by chance; without a correction for the number of functions.
+    pub p: Option<f64>,
+    /// How often it was called.
+    pub calls: [Option<Figure>; 2],
+    /// Whether the numbers of calls differ by more than chance.
+    pub calls_changed: bool,
+    /// The time of a call.
+    pub mean: [Option<Figure>; 2],
+    /// All of its calls together.
+    pub total: [Option<Figure>; 2],
+    /// Its self time.
+    #[serde(rename = "self")]
+    pub own: [Option<Figure>; 2],
+    /// What is compared, after, in units of before.
+    pub ratio: Option<Figure>,
+}
+
+impl Profile {
+    /// What has changed from the runs `before` to the runs `after`. Functions are the same that have the same name.
+    pub fn compare(before: &[Self], after: &[Self]) -> Comparison {
+        let sides = [before, after];
+        let all = || before.iter().chain(after).flat_map(|profile| &profile.functions);
+        let compared = if all().any(|function| function.own.is_some()) { Compared::Own } else { Compared::Total };
+        let mut named = BTreeMap::<&str, [Vec<Run<'_>>; 2]>::new();
+        for (side, profiles) in sides.iter().enumerate() {
+            for (run, profile) in profiles.iter().enumerate() {
+                for function in &profile.functions {
+                    let runs = &mut named
+                        .entry(&function.label.name)
+                        .or_insert_with(|| sides.map(|side| vec![Run::default(); side.len()]))[side];
+                    runs[run].0.push(function);
+                }
+            }
+        }
+        let whole =
+            named.values().flat_map(|runs| runs.iter().map(|side| time(side, compared).map_or(0.0, |time| time.mean))).sum();
+        let mut tested: Vec<Tested> = named.into_iter().map(|(name, runs)| Tested::of(name, &runs, compared, whole)).collect();
+        judge(&mut tested);
+        let mut functions: Vec<Change> = tested.into_iter().map(|tested| tested.change).collect();
+        let weight = |change: &Change| change.weight(compared);
+        functions.sort_by(|a, b| {
+            let settled = b.significant.cmp(&a.significant).then(b.calls_changed.cmp(&a.calls_changed));
+            settled.then(weight(b).total_cmp(&weight(a))).then(a.name.cmp(&b.name))
+        });
+        let processor = sides.map(|side| side.iter().map(|profile| profile.header.processor * 1e9).collect::<Vec<f64>>());
+        Comparison::of(sides.map(<[Self]>::len), compared, &processor, functions)
+    }
+}
+
+/// The functions of one name in one run.
+#[derive(Clone, Debug, Default)]
+struct Run<'a>(Vec<&'a Function>);
+
+impl Run<'_> {
+    /// A figure of all of them; exactly nothing where there is none in this run.
+    fn sum(&self, of: impl Fn(&Function) -> Option<Figure>) -> Option<Figure> {
+        self.0.iter().try_fold(Figure::exact(0.0), |sum, function| Some(sum.plus(&of(function).filter(Figure::is_sound)?)))
+    }
+
+    fn calls(&self) -> Option<Figure> {
+        self.sum(|function| Some(function.calls))
+    }
+
+    /// The time of a call; what was not called has none.
+    fn mean(&self) -> Option<Figure> {
+        match &self.0[..] {
+            [function] => function.mean,
+            functions => {
+                let calls: f64 = functions.iter().map(|function| function.calls.value).sum();
+                let total = self.sum(|function| Some(function.mean?.scaled(function.calls.value)))?;
+                (calls > 0.0).then(|| total.scaled(1.0 / calls))
+            }
+        }
+    }
+}
+
+fn time(runs: &[Run<'_>], compared: Compared) -> Option<Summary> {
+    let of = |function: &Function| match compared {
+        Compared::Own => function.own,
+        Compared::Total => function.total,
+    };
+    let values: Vec<f64> = runs.iter().filter_map(|run| Some(run.sum(of)?.value)).collect();
+    (!values.is_empty()).then(|| Summary::of(&values))
+}
+
+/// The figure of several runs: their mean, and its interval.
+fn over_runs(figures: &[Option<Figure>]) -> Option<Figure> {
+    let known: Vec<Figure> = figures.iter().flatten().copied().collect();
+    match &known[..] {
+        [] => None,
+        [one] => Some(*one),
+        many => {
+            let summary = Summary::of(&many.iter().map(|figure| figure.value).collect::<Vec<_>>());
+            let same = many.iter().all(|figure| *figure == Figure::exact(many[0].value));
+            let half_width = student(summary.count - 1) * summary.error().sqrt();
+            Some(if same { many[0] } else { Figure::estimated(summary.mean, half_width, 0.0) })
+        }
+    }
+}
+
+/// A change, and what it is judged by.
+#[derive(Debug)]
+struct Tested {
+    change: Change,
+    calls_p: f64,
+    matters: bool,
+}
+
+impl Tested {
+    fn of(name: &str, runs: &[Vec<Run<'_>>; 2], compared: Compared, whole: f64) -> Self {
+        let side = |of: &dyn Fn(&Run<'_>) -> Option<Figure>| {
+            [0, 1].map(|side: usize| over_runs(&runs[side].iter().map(of).collect::<Vec<_>>()))
+        };
+        let times = [0, 1].map(|side: usize| time(&runs[side], compared));
+        let counts = [0, 1].map(|side: usize| runs[side].iter().filter_map(|run| Some(run.calls()?.value)).collect::<Vec<f64>>());
+        let p = match &times {
+            [Some(before), Some(after)] if before.count > 1 && after.count > 1 => Some(welch(before, after)),
+            _ => None,
+        };
+        let ratio = match &times {
+            [Some(before), Some(after)] if before.mean > 0.0 => Some(ratio(before, after)),
+            _ => None,
+        };
+        let matters = times.iter().flatten().map(|time| time.mean).sum::<f64>() >= MATTERS * whole;
+        let absent = runs.clone().map(|runs| runs.iter().all(|run| run.0.is_empty()));
+        let verdict = match absent {
+            [true, false] => Verdict::New,
+            [false, true] => Verdict::Gone,
+            _ => Verdict::Untested,
+        };
+        let change = Change {
+            name: name.to_owned(),
+            verdict,
+            significant: false,
+            p,
+            calls: side(&|run| run.calls()),
+            calls_changed: false,
+            mean: side(&|run| run.mean()),
+            total: side(&|run| run.sum(|function| function.total)),
+            own: side(&|run| run.sum(|function| function.own)),
+            ratio,
+        };
+        Self { change, calls_p: welch(&Summary::of(&counts[0]), &Summary::of(&counts[1])), matters }
+    }
+}
+
+fn ratio(before: &Summary, after: &Summary) -> Figure {
+    let value = after.mean / before.mean;
+    if before.count < 2 || after.count < 2 {
+        // Of single runs nothing is known but that they can be like this.
+        return Figure { value, how: How::Estimated { lo: 0.0, hi: value.max(1.0) * 2.0 } };
+    }
+    let relative = |side: &Summary| if side.mean > 0.0 { side.error() / side.mean.powi(2) } else { 0.0 };
+    let half_width =
+        student(freedom(before, after).floor().max(1.0) as usize) * value * (relative(before) + relative(after)).sqrt();
+    Figure::estimated(value, half_width, 0.0)
+}
+
+/// Decides which changes to believe, family by family.
+fn judge(tested: &mut [Tested]) {
+    for (matters, risked) in [(true, RISKED), (false, RISKED_ELSEWHERE)] {
+        let family = |one: &Tested| one.matters == matters && one.change.p.is_some();
+        let probabilities: Vec<f64> = tested.iter().filter(|one| family(one)).filter_map(|one| one.change.p).collect();
+        let verdicts = believed(&probabilities, risked);
+        for (one, significant) in tested.iter_mut().filter(|one| family(one)).zip(verdicts) {
+            let slower = one.change.ratio.is_none_or(|ratio| ratio.value > 1.0);
+            one.change.significant = significant;
+            one.change.verdict = match one.change.verdict {
+                Verdict::Untested if significant && slower => Verdict::Slower,
+                Verdict::Untested if significant => Verdict::Faster,
+                Verdict::Untested => Verdict::Unchanged,
+                verdict => verdict,
+            };
+        }
+    }
+    let calls = believed(&tested.iter().map(|one| one.calls_p).collect::<Vec<_>>(), RISKED_ELSEWHERE);
+    tested.iter_mut().zip(calls).for_each(|(one, changed)| one.change.calls_changed = changed);
+}
+
+impl Change {
+    /// What is compared, before and after.
+    pub(crate) fn time(&self, compared: Compared) -> [Option<Figure>; 2] {
+        match compared {
+            Compared::Own => self.own,
+            Compared::Total => self.total,
+        }
+    }
+
+    /// By how much it has changed.
+    fn weight(&self, compared: Compared) -> f64 {
+        let [before, after] = self.time(compared).map(|time| time.map_or(0.0, |time| time.value));
+        (after - before).abs()
+    }
+}
+
+impl Comparison {
+    fn of(runs: [usize; 2], compared: Compared, processor: &[Vec<f64>; 2], functions: Vec<Change>) -> Self {
+        let count = |wanted: Verdict| functions.iter().filter(|change| change.verdict == wanted).count();
+        let figures =
+            processor.clone().map(|side| over_runs(&side.iter().map(|&value| Some(Figure::exact(value))).collect::<Vec<_>>()));
+        let tested = runs.iter().all(|&runs| runs > 1);
+        Self {
+            runs,
+            compared,
+            slower: count(Verdict::Slower),
+            faster: count(Verdict::Faster),
+            unchanged: count(Verdict::Unchanged),
+            untested: count(Verdict::Untested),
+            calls_changed: functions.iter().filter(|change| change.calls_changed).count(),
+            processor: figures,
+            processor_p: tested.then(|| welch(&Summary::of(&processor[0]), &Summary::of(&processor[1]))),
+            functions,
+        }
+    }
+
+    /// How many functions are called on one side only.
+    pub fn new_and_gone(&self) -> [usize; 2] {
+        [Verdict::New, Verdict::Gone].map(|verdict| self.functions.iter().filter(|change| change.verdict == verdict).count())
+    }
+}
+
+#[cfg(test)]
+mod tests;

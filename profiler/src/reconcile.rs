@@ -1,0 +1,194 @@
+//! Reconciliation: counts and latencies from probes, shares of processor time from a sampling clock, and from both together figures that
+//! are possible.
+//!
+//! Each kind of evidence is good at something else. Probes count, and time single calls by the wall clock: what a call took, waiting and
+//! preemption included. A mean of sampled calls times a count is no total: one call in ten thousand may contain the whole program. The clock
+//! tells processor time, and sees a function of two nanoseconds as well as one of two seconds, but it sees nothing of what is rare. So:
+//!
+//! | figure | comes from | file |
+//! |---|---|---|
+//! | self | the clock only; what it charges to no function is `[system]` or `[unknown]` | `self_time.rs` |
+//! | total | exact timing that fits the clock; the clock's stacks; samples clipped to the clock's interval | `total.rs` |
+//! | wall | exact timing; samples unless a single call carries them; otherwise a lower bound | `wall.rs` |
+//! | mean | what calls took; below 50 ns total ÷ calls | `mean.rs` |
+//!
+//! A function's total is at least its self time, at most the processor time, and at most the sum of its callers' totals: `bounds.rs` finds
+//! totals that are all of that at once, over the graph of `callers.rs`, in two passes of which each visits a function once.
+//!
+//! What probes told stays in [`Timed`](crate::Timed), so that reconciling twice is the same as reconciling once.
+
+mod bounds;
+mod callers;
+mod interval;
+mod mean;
+mod self_time;
+mod total;
+mod wall;
+
+#[cfg(test)]
+mod tests;
+
+use crate::profile::{Profile, Stack};
+use crate::{ClockEvidence, ClockFunction, ClockSource, Figure, FuncId};
+pub(crate) use callers::Callers;
+pub(crate) use mean::quotient;
+use std::collections::{BTreeSet, HashMap};
+
+/// The clock's evidence, by position in the profile, without what cannot be.
+struct Seen {
+    source: ClockSource,
+    /// Processor time in nanoseconds; infinite if it is not known.
+    processor: f64,
+    system: f64,
+    samples: u64,
+    stack_samples: u64,
+    functions: Vec<ClockFunction>,
+    /// Whether the clock sees the function at all.
+    visible: Vec<bool>,
+}
+
+impl Seen {
+    /// Whether a clock has sampled.
+    fn is_sampled(&self) -> bool {
+        matches!(self.source, ClockSource::Kernel { .. } | ClockSource::Frames { .. })
+    }
+}
+
+impl Profile {
+    /// Brings what probes have told together with the evidence of a clock, so that all figures are possible. Callers have to be labelled.
+    /// Without an evidence's processor time, the header's is taken; if that is zero, too, it is not known.
+    pub fn reconcile(&mut self, evidence: &ClockEvidence) {
+        let seen = self.seen(evidence);
+        self.adopt(evidence, &seen);
+        let callers = Callers::of(self);
+        let own = self_time::own_times(self, &seen);
+        let totals = total::totals(self, &seen, &own, &callers);
+        let walls = wall::walls(self, &totals, &callers);
+        for (at, function) in self.functions.iter_mut().enumerate() {
+            function.cpu = total::cpu(&seen, at);
+            function.own = own.functions[at];
+            function.total = totals[at];
+            function.wall = walls[at];
+            function.unseen = seen.is_sampled() && !seen.visible[at];
+            function.mean = mean::mean(function, &self.header);
+        }
+        self.header.system = own.system / 1e9;
+        self.header.unknown = own.unknown / 1e9;
+        debug_assert!(self.impossible().is_empty(), "{:?}", self.impossible());
+    }
+
+    /// Makes figures possible that were reconciled, each by itself, and added up since.
+    pub(crate) fn settle(&mut self) {
+        let callers = Callers::of(self);
+        let processor = if self.header.processor > 0.0 { self.header.processor * 1e9 } else { f64::INFINITY };
+        let own: Vec<f64> = self.functions.iter().map(|function| function.own.map_or(0.0, |own| own.value)).collect();
+        let totals = total::settled(self.functions.iter().map(|function| function.total).collect(), &own, &callers, processor);
+        for (function, total) in self.functions.iter_mut().zip(totals) {
+            function.total = total;
+            function.wall = function.wall.map(|wall| wall.clipped(total.map_or(0.0, |total| total.value), f64::MAX));
+        }
+    }
+
+    /// The evidence by position in the profile: numbers that are no time are none, and no function has more than the processor time.
+    fn seen(&self, evidence: &ClockEvidence) -> Seen {
+        let known = [evidence.processor, self.header.processor * 1e9].map(time).into_iter().find(|time| *time > 0.0);
+        let sampled = matches!(evidence.source, ClockSource::Kernel { .. } | ClockSource::Frames { .. });
+        // A clock without any processor time has seen a program that did nothing.
+        let processor = known.unwrap_or(if sampled { 0.0 } else { f64::INFINITY });
+        let positions = self.positions();
+        let mut functions = vec![ClockFunction::default(); self.functions.len()];
+        for told in evidence.functions.iter().filter(|_| sampled) {
+            if let Some(&at) = positions.get(&told.function) {
+                let innermost = time(told.innermost).min(processor);
+                let on_stack = time(told.on_stack).min(processor);
+                functions[at] = ClockFunction { innermost, on_stack, ..*told };
+            }
+        }
+        let mut visible = vec![sampled; self.functions.len()];
+        for at in evidence.invisible.iter().filter_map(|id| positions.get(id)) {
+            visible[*at] = false;
+        }
+        if matches!(evidence.source, ClockSource::Frames { .. }) {
+            // The agent looks at frames of timed calls: it sees a part of those of functions that are sampled.
+            self.functions.iter().zip(&mut visible).for_each(|(function, visible)| *visible &= function.is_timed_completely());
+        }
+        Seen {
+            source: evidence.source.clone(),
+            processor,
+            system: time(evidence.system),
+            samples: if sampled { evidence.samples } else { 0 },
+            stack_samples: if sampled { evidence.stack_samples } else { 0 },
+            functions,
+            visible,
+        }
+    }
+
+    /// Takes over what the profile says of the clock itself.
+    fn adopt(&mut self, evidence: &ClockEvidence, seen: &Seen) {
+        let positions = self.positions();
+        let header = &mut self.header;
+        header.clock = evidence.source.clone();
+        header.clock_samples = seen.samples;
+        // A call that is timed alone pays for what one of many in a row hides: cold lines, a branch that is seldom taken. How much is not
+        // measured where it happens; what a whole pair takes back to back is about the most of it.
+        let null = if header.clock == ClockSource::Probes { header.bias } else { header.bias.max(header.pair) };
+        header.floor = (2.0 * null / header.hz * 1e9).max(0.0);
+        if seen.processor.is_finite() {
+            header.processor = seen.processor / 1e9;
+        }
+        let mut stacks: Vec<Stack> = Vec::new();
+        for stack in &evidence.stacks {
+            // A frame of a function that was never entered by a probe's account is left out, not the stack.
+            let frames: Vec<u32> = stack.frames.iter().filter_map(|id| positions.get(id)).map(|&at| at as u32).collect();
+            if !frames.is_empty() {
+                stacks.push(Stack { frames, time: time(stack.time), samples: stack.samples });
+            }
+        }
+        self.stacks = stacks;
+        self.adopt_callers();
+    }
+
+    /// Callers that stacks show and no timed call came from are callers, too; what stacks begin with was called from code without probes.
+    fn adopt_callers(&mut self) {
+        let mut seen: BTreeSet<(usize, Option<usize>)> = BTreeSet::new();
+        for stack in &self.stacks {
+            let outer = [None].into_iter().chain(stack.frames.iter().map(|frame| Some(*frame as usize)));
+            seen.extend(stack.frames.iter().map(|frame| *frame as usize).zip(outer));
+        }
+        for (at, outer) in seen {
+            let caller = outer.map(|outer| self.functions[outer].label.clone());
+            let arcs = &mut self.functions[at].arcs;
+            let place = |label: &Option<crate::Label>| label.as_ref().map(|label| (label.module, label.offset));
+            if !arcs.is_empty() && !arcs.iter().any(|arc| place(&arc.caller) == place(&caller)) {
+                arcs.push(crate::Arc { site: 0, samples: 0, share: 0.0, caller });
+            }
+        }
+    }
+
+    fn positions(&self) -> HashMap<FuncId, usize> {
+        self.functions.iter().enumerate().map(|(at, function)| (function.id, at)).collect()
+    }
+
+    /// Adds functions that the clock has seen and probes have not, such as one that was running when the program was first watched: they were
+    /// called no time that is known of. To be called before functions are labelled.
+    pub fn admit(&mut self, evidence: &ClockEvidence) {
+        let known = self.positions();
+        let mut more: Vec<FuncId> =
+            evidence.functions.iter().map(|seen| seen.function).filter(|id| !known.contains_key(id)).collect();
+        more.sort_unstable();
+        more.dedup();
+        self.functions.extend(more.into_iter().map(crate::Function::uncalled));
+        self.functions.sort_by_key(|function| function.id);
+    }
+}
+
+/// A time, or none where it is no number or negative.
+fn time(value: f64) -> f64 {
+    if value.is_finite() { value.max(0.0) } else { 0.0 }
+}
+
+/// A figure from a value and an interval, each within bounds; the interval always holds the value.
+fn estimate(value: f64, (lo, hi): (f64, f64), least: f64, most: f64) -> Figure {
+    let (lo, hi) = (lo.max(least).min(value), hi.min(most).max(value));
+    Figure { value, how: crate::How::Estimated { lo, hi } }
+}

@@ -1,0 +1,66 @@
+//! Callers: which functions call a function, if all of them are known.
+//!
+//! They are known from return addresses of timed calls, to which reconciliation adds those that the clock's stacks show. A call from code without probes, a thread's
+//! outermost function, or callers that are not told apart make the set open: such a function may have any time. A function's calls of
+//! itself say nothing of where its time comes from.
+
+use crate::profile::Profile;
+use std::collections::{BTreeSet, HashMap};
+
+/// For each function, the positions of its callers in order, itself left out; `None` if not all are known.
+#[derive(Debug)]
+pub(crate) struct Callers(Vec<Option<Vec<usize>>>);
+
+impl Callers {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let place = |label: &crate::Label| (label.module, label.offset);
+        let known: HashMap<_, usize> =
+            profile.functions.iter().enumerate().map(|(at, function)| (place(&function.label), at)).collect();
+        let all = profile.functions.iter().map(|function| {
+            let caller = |arc: &crate::Arc| arc.caller.as_ref().and_then(|caller| known.get(&place(caller)).copied());
+            let all: Option<BTreeSet<usize>> = function.arcs.iter().map(caller).collect();
+            all.map(Vec::from_iter)
+        });
+        Self::closed(all.collect())
+    }
+
+    /// From lists of callers: those who call only themselves might be called by any function.
+    pub(super) fn closed(mut all: Vec<Option<Vec<usize>>>) -> Self {
+        for (at, slot) in all.iter_mut().enumerate() {
+            *slot = slot.take().map(|mut callers| {
+                callers.retain(|caller| *caller != at);
+                callers
+            });
+            *slot = slot.take().filter(|callers| !callers.is_empty());
+        }
+        Self(all)
+    }
+
+    /// The same, where a function is open if one of its callers is not among those that are told.
+    pub(super) fn among(&self, told: impl Fn(usize) -> bool) -> Self {
+        let kept = |(at, callers): (usize, &Option<Vec<usize>>)| {
+            callers.clone().filter(|callers| told(at) && callers.iter().all(|caller| told(*caller)))
+        };
+        Self(self.0.iter().enumerate().map(kept).collect())
+    }
+
+    /// Who calls it, if all are known.
+    pub(crate) fn get(&self, function: usize) -> Option<&[usize]> {
+        self.0[function].as_deref()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// For each function, those that it calls and whose callers are all known.
+    pub(super) fn callees(&self) -> Vec<Vec<usize>> {
+        let mut callees = vec![Vec::new(); self.0.len()];
+        for (at, callers) in self.0.iter().enumerate() {
+            for &caller in callers.iter().flatten() {
+                callees[caller].push(at);
+            }
+        }
+        callees
+    }
+}

@@ -1,0 +1,60 @@
+//! The mean of a call: by the wall clock, as calls were timed; the clock's where probes cannot tell it.
+//!
+//! A probe cannot time a function of two nanoseconds in its surroundings: sampled alone it reads twenty times that. Nothing waits in such a
+//! time, so processor time ÷ calls is what a call takes. The same is told where a single sampled call carries the whole mean.
+
+use crate::profile::Function;
+use crate::{ClockSource, Figure, Header};
+
+/// Below, the clock knows the mean better, in nanoseconds.
+const SHORT: f64 = 50.0;
+
+/// Half of the calls of a function that does not wait are shorter, whatever sampling adds to them.
+const WAITS: f64 = 20.0 * SHORT;
+
+/// The mean of a call of a function whose totals are reconciled.
+pub(super) fn mean(function: &Function, header: &Header) -> Option<Figure> {
+    let timed = function.timed.mean();
+    let is_by_clock = matches!(header.clock, ClockSource::Kernel { .. }) && !function.unseen;
+    let cpu = function.cpu_mean().filter(|_| is_by_clock);
+    let waits = function.percentile(0.5, header).is_some_and(|half| half >= WAITS);
+    match (timed, cpu) {
+        (Some(timed), _) if function.is_timed_completely() && timed.value >= SHORT => Some(timed),
+        (_, Some(cpu)) if cpu.value < SHORT && !waits || function.is_wall_a_bound() => Some(cpu),
+        (timed, cpu) => timed.or(cpu),
+    }
+}
+
+/// One figure divided by another; relative variances are added.
+pub(crate) fn quotient(a: &Figure, b: &Figure) -> Option<Figure> {
+    if b.value <= 0.0 {
+        return None;
+    }
+    let value = a.value / b.value;
+    if a.is_exact() && b.is_exact() {
+        return Some(Figure::exact(value));
+    }
+    let ((lo, hi), (least, most)) = (a.interval(), b.interval());
+    // Each side by itself: intervals of few samples are not symmetric.
+    let below = relative(a.value - lo, a.value).hypot(relative(most - b.value, most));
+    let above = relative(hi - a.value, a.value).hypot(relative(b.value - least, b.value));
+    let hi = if a.value > 0.0 { value * (1.0 + above) } else { hi / b.value };
+    Some(Figure { value, how: crate::How::Estimated { lo: value * (1.0 - below).max(0.0), hi: hi.max(value) } })
+}
+
+fn relative(width: f64, value: f64) -> f64 {
+    if value > 0.0 { width / value } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quotient_is_exact_only_of_exact_figures_and_as_unsure_as_both() {
+        assert_eq!(quotient(&Figure::exact(6.0), &Figure::exact(3.0)), Some(Figure::exact(2.0)));
+        assert_eq!(quotient(&Figure::exact(6.0), &Figure::exact(0.0)), None);
+        let of = quotient(&Figure::estimated(100.0, 30.0, 0.0), &Figure::estimated(10.0, 4.0, 0.0)).unwrap();
+        assert!(of.value == 10.0 && of.interval().0 < 7.0 && of.interval().1 >= 15.0, "{of:?}");
+    }
+}

@@ -1,0 +1,99 @@
+//! Self time: processor time of a function's own, and what is nobody's.
+//!
+//! With a clock no other source writes this column: a function has the time with it innermost. What the clock charges to no function is
+//! `[system]` or `[unknown]`, so that all of them add up to the processor time, exactly. Where every call is timed by probes (policy `exact`,
+//! no clock), self times are wall-clock times: if they add up to more than the processor time, threads have waited. Then the longest
+//! are cut, to a common height: what waits, waits long, and everything shorter keeps its figure.
+
+use super::{Seen, estimate, interval};
+use crate::profile::Profile;
+use crate::{ClockSource, Figure};
+
+/// Self times by position, and the rest, in nanoseconds.
+#[derive(Debug)]
+pub(super) struct OwnTimes {
+    pub(super) functions: Vec<Option<Figure>>,
+    pub(super) system: f64,
+    pub(super) unknown: f64,
+}
+
+impl OwnTimes {
+    /// A function's self time; 0 if it is not known.
+    pub(super) fn value(&self, at: usize) -> f64 {
+        self.functions[at].map_or(0.0, |own| own.value)
+    }
+}
+
+/// Self times, and the rest: together the processor time.
+pub(super) fn own_times(profile: &Profile, seen: &Seen) -> OwnTimes {
+    let system = seen.system.min(seen.processor);
+    let room = seen.processor - system;
+    let functions = match seen.source {
+        ClockSource::Kernel { .. } | ClockSource::Frames { .. } => by_clock(seen, room),
+        ClockSource::Probes => by_probes(profile, room),
+        ClockSource::None { .. } => vec![None; profile.functions.len()],
+    };
+    let known: f64 = functions.iter().flatten().map(|own| own.value).sum();
+    if !seen.processor.is_finite() {
+        return OwnTimes { functions, system, unknown: 0.0 };
+    }
+    // Rounding of a sum may leave less than nothing.
+    let unknown = (room - known).max(0.0);
+    let all = known + system + unknown;
+    assert!((all - seen.processor).abs() <= 1e-9 * seen.processor.max(1.0), "{all} of {}", seen.processor);
+    OwnTimes { functions, system, unknown }
+}
+
+/// As the clock tells them, scaled down if it tells more than there is.
+fn by_clock(seen: &Seen, room: f64) -> Vec<Option<Figure>> {
+    let visible = || seen.functions.iter().zip(&seen.visible);
+    let told: f64 = visible().filter(|(_, visible)| **visible).map(|(function, _)| function.innermost).sum();
+    let scale = if told > room { room / told } else { 1.0 };
+    visible()
+        .map(|(function, visible)| {
+            let value = function.innermost * scale;
+            let interval = interval::of_samples(value, function.samples, seen.samples, seen.processor);
+            visible.then(|| estimate(value, interval, 0.0, seen.processor.max(value)))
+        })
+        .collect()
+}
+
+/// As calls were timed, the longest cut to a common height if they add up to more than there is.
+fn by_probes(profile: &Profile, room: f64) -> Vec<Option<Figure>> {
+    let told: Vec<Option<Figure>> = profile.functions.iter().map(|function| function.timed.own()).collect();
+    let values: Vec<f64> = told.iter().flatten().map(|own| own.value).collect();
+    let excess = values.iter().sum::<f64>() - room;
+    let height = height(values, room);
+    let cut = |own: Figure| match own.value > height {
+        true => estimate(height, (own.value - excess, own.value), 0.0, room.max(height)),
+        false => own.clipped(0.0, room.max(own.value)),
+    };
+    told.into_iter().map(|own| own.map(cut)).collect()
+}
+
+/// The height above which values are cut so that they add up to no more than `room`.
+fn height(mut values: Vec<f64>, room: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let mut left = room;
+    for (at, value) in values.iter().enumerate() {
+        let even = left / (values.len() - at) as f64;
+        if *value > even {
+            return even;
+        }
+        left -= value;
+    }
+    f64::INFINITY
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_are_cut_to_what_is_left() {
+        assert_eq!(height(vec![10.0, 1.0, 4.0], 100.0), f64::INFINITY);
+        assert_eq!(height(vec![10.0, 1.0, 4.0], 9.0), 4.0);
+        assert_eq!(height(vec![10.0, 1.0, 4.0], 6.0), 2.5);
+        assert_eq!(height(vec![10.0, 1.0, 4.0], 0.0), 0.0);
+    }
+}

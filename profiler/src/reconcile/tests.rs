@@ -1,0 +1,298 @@
+//! Whatever probes and clocks tell, figures are possible; and where they tell everything, they are the truth.
+
+use super::*;
+use crate::{Clock, ClockStack, Conductor, Costs, Function, Label, Mode, Policy, Probes, Sample, Ticks};
+use arbtest::arbitrary::{Result, Unstructured};
+
+const CLOCK: Clock = Clock { hz: 1e9, step: 1 };
+const COSTS: Costs = Costs { pair: 40.0, bias: 20.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+
+struct Nothing;
+
+impl Probes for Nothing {
+    fn set(&mut self, _: FuncId, _: Mode) {}
+}
+
+/// A time that may be anything: short, long, or no time at all.
+fn any_time(u: &mut Unstructured<'_>) -> Result<f64> {
+    Ok(match u.int_in_range(0..=19)? {
+        0 => f64::NAN,
+        1 => -1.0,
+        2 => 1e300,
+        3 | 4 => 0.0,
+        _ => f64::from(u.int_in_range(0..=1_000_000u32)?) * 10f64.powi(u.int_in_range(0..=4)?),
+    })
+}
+
+/// A profile of some functions that call each other in any way, as a conductor tells it.
+fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
+    let policies = [Policy::Exact, Policy::default(), Policy::Count, "paper".parse().unwrap_or_default()];
+    let mut conductor = Conductor::new(u.choose(&policies)?.clone(), CLOCK, COSTS, 1, Ticks(0));
+    let (n, mut now) = (u.int_in_range(1..=6u32)?, 0);
+    for _ in 0..u.int_in_range(1..=3)? {
+        for function in 1..=n {
+            conductor.discovered(FuncId(function), 2);
+            let timed = u.int_in_range(0..=8u64)?;
+            for _ in 0..timed {
+                let most = 1u64 << u.int_in_range(4..=36)?;
+                let ticks = u.int_in_range(0..=most)?;
+                let children = u.int_in_range(0..=ticks)?;
+                let (call_site, nested) = (u.int_in_range(0..=u64::from(n) + 1)?, u.int_in_range(0..=5)?);
+                conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested, children });
+            }
+            let most = 1u64 << u.int_in_range(1..=30)?;
+            let more = if u.ratio(1, 2)? { 0 } else { u.int_in_range(0..=most)? };
+            conductor.entered(FuncId(function), timed + more);
+            conductor.lost(FuncId(function), u.int_in_range(0..=3u64)? / 3);
+            if u.ratio(1, 3)? {
+                conductor.retired(FuncId(function), Ticks(now), Ticks(now + u.int_in_range(1..=1_000_000)?));
+            }
+        }
+        now += u.int_in_range(1_000..=2_000_000_000u64)?;
+        conductor.tick(Ticks(now), &mut Nothing);
+    }
+    let mut profile = conductor.profile(Ticks(now));
+    profile.header.threads = u.int_in_range(0..=3)?;
+    Ok(profile)
+}
+
+fn label(id: FuncId) -> Label {
+    Label { name: format!("f{}", id.0), module: Some(0), offset: id.0.into(), ..Label::default() }
+}
+
+/// Names functions; a call from site `s` is one of function `s`, and from 0 on one that is not known.
+fn named(mut profile: Profile) -> Profile {
+    profile.modules = vec![crate::Module::default()];
+    profile.label(label);
+    profile.label_callers(|site| Some(label(FuncId(site as u32))));
+    profile
+}
+
+fn any_evidence(u: &mut Unstructured<'_>, functions: u32) -> Result<ClockEvidence> {
+    let sources = [
+        ClockSource::Probes,
+        ClockSource::None { why: "tests".to_owned() },
+        ClockSource::Kernel { hz: 250.0, stack_hz: 100.0, kernel: false },
+        ClockSource::Kernel { hz: 250.0, stack_hz: 0.0, kernel: true },
+        ClockSource::Frames { hz: 1000.0, why: "tests".to_owned() },
+    ];
+    let (samples, stack_samples) = (u.int_in_range(0..=5_000u64)?, u.int_in_range(0..=2_000u64)?);
+    let mut evidence = ClockEvidence {
+        source: u.choose(&sources)?.clone(),
+        processor: any_time(u)?.min(1e15),
+        system: any_time(u)?,
+        unknown: any_time(u)?,
+        samples,
+        stack_samples: if u.ratio(1, 4)? { 0 } else { stack_samples },
+        ..ClockEvidence::default()
+    };
+    let function = |u: &mut Unstructured<'_>| u.int_in_range(1..=functions + 1).map(FuncId);
+    for _ in 0..u.int_in_range(0..=functions)? {
+        let (innermost, on_stack, elsewhere) = (any_time(u)?, any_time(u)?, any_time(u)?);
+        let (samples, stack_samples) = (u.int_in_range(0..=5_000)?, u.int_in_range(0..=40)?);
+        let function = function(u)?;
+        evidence.functions.push(ClockFunction { function, innermost, elsewhere, samples, on_stack, stack_samples });
+    }
+    for _ in 0..u.int_in_range(0..=4)? {
+        let frames = (0..u.int_in_range(0..=4)?).map(|_| function(u)).collect::<Result<_>>()?;
+        evidence.stacks.push(ClockStack { frames, time: any_time(u)?, samples: u.int_in_range(0..=50)? });
+    }
+    if u.ratio(1, 3)? {
+        evidence.invisible.push(function(u)?);
+    }
+    Ok(evidence)
+}
+
+/// Whatever was seen: figures are possible, stay so, and are written and read.
+fn figures_are_possible(u: &mut Unstructured<'_>) -> Result<()> {
+    let mut profile = any_profile(u)?;
+    assert_eq!(profile.impossible(), []);
+    profile.set_hz(f64::from(u.int_in_range(1..=4u32)?) * 0.7e9);
+    let mut profile = named(profile);
+    let evidence = any_evidence(u, 6)?;
+    if u.ratio(1, 2)? {
+        profile.admit(&evidence);
+        profile.label(label);
+    }
+    profile.reconcile(&evidence);
+    assert_eq!(profile.impossible(), []);
+    let once = profile.clone();
+    profile.reconcile(&evidence);
+    assert_eq!(profile, once);
+    let mut bytes = Vec::new();
+    profile.to_file(&mut bytes).unwrap();
+    assert_eq!(Profile::from_file(&bytes).unwrap(), profile);
+    let mut other = named(any_profile(u)?);
+    other.reconcile(&any_evidence(u, 6)?);
+    let both = Profile::merge(&[profile, other]);
+    assert_eq!(both.impossible(), []);
+    Ok(())
+}
+
+#[test]
+fn no_evidence_makes_an_impossible_figure() {
+    arbtest::arbtest(figures_are_possible).budget_ms(3_000);
+}
+
+/// One thread: `f1` calls `f2` ten times, which calls `f3`; times of a call, and of all, are known.
+fn told_completely() -> (Profile, ClockEvidence) {
+    let mut conductor = Conductor::new(Policy::Exact, CLOCK, Costs { pair: 0.0, bias: 0.0, ..COSTS }, 1, Ticks(0));
+    let calls = [(1, 1, 10_000_000, 4_000_000, 0), (2, 10, 400_000, 100_000, 1), (3, 10, 100_000, 0, 2)];
+    for (function, times, ticks, children, call_site) in calls {
+        conductor.discovered(FuncId(function), 2);
+        conductor.entered(FuncId(function), times);
+        (0..times).for_each(|_| conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested: 0, children }));
+    }
+    let mut profile = named(conductor.profile(Ticks(10_000_000)));
+    profile.functions[0].arcs.clear();
+    // A sample every microsecond.
+    let seen = |function, innermost: f64, on_stack: f64| {
+        let samples = |time: f64| (time / 1e3) as u64;
+        let (samples, stack_samples) = (samples(innermost), samples(on_stack));
+        ClockFunction { function: FuncId(function), innermost, elsewhere: 0.0, samples, on_stack, stack_samples }
+    };
+    let stack = |frames: &[u32], time: f64| ClockStack {
+        frames: frames.iter().copied().map(FuncId).collect(),
+        time,
+        samples: (time / 1e3) as u64,
+    };
+    let evidence = ClockEvidence {
+        source: ClockSource::Kernel { hz: 1e6, stack_hz: 1e6, kernel: true },
+        processor: 10e6,
+        samples: 10_000,
+        stack_samples: 10_000,
+        functions: vec![seen(1, 6e6, 10e6), seen(2, 3e6, 4e6), seen(3, 1e6, 1e6)],
+        stacks: vec![stack(&[1], 6e6), stack(&[1, 2], 3e6), stack(&[1, 2, 3], 1e6)],
+        ..ClockEvidence::default()
+    };
+    (profile, evidence)
+}
+
+fn values(profile: &Profile, of: impl Fn(&Function) -> Option<Figure>) -> Vec<f64> {
+    profile.functions.iter().map(|function| of(function).unwrap().value).collect()
+}
+
+#[test]
+fn where_everything_was_seen_the_figures_are_the_truth() {
+    let (mut profile, evidence) = told_completely();
+    assert_eq!(values(&profile, |function| function.total), [10e6, 4e6, 1e6]);
+    assert_eq!(values(&profile, |function| function.own), [6e6, 3e6, 1e6]);
+    profile.reconcile(&evidence);
+    assert_eq!(values(&profile, |function| function.total), [10e6, 4e6, 1e6]);
+    assert!(profile.functions.iter().all(|function| function.total.unwrap().is_exact() && function.wall.unwrap().is_exact()));
+    assert_eq!(values(&profile, |function| function.own), [6e6, 3e6, 1e6]);
+    assert_eq!(values(&profile, |function| function.mean), [10e6, 4e5, 1e5]);
+    assert_eq!((profile.header.system, profile.header.unknown), (0.0, 0.0));
+    assert_eq!(profile.stacks.len(), 3);
+}
+
+#[test]
+fn self_system_and_unknown_are_the_processor_time() {
+    let (mut profile, mut evidence) = told_completely();
+    // Of four milliseconds more, three were in the kernel and one is not known; and one function is no function of the profile.
+    (evidence.processor, evidence.system, evidence.unknown) = (14e6, 3e6, 1e6);
+    evidence.functions[2].function = FuncId(99);
+    profile.reconcile(&evidence);
+    let header = &profile.header;
+    assert_eq!((header.processor, header.system, header.unknown), (0.014, 0.003, 0.002));
+    assert_eq!(values(&profile, |function| function.own), [6e6, 3e6, 0.0]);
+}
+
+#[test]
+fn preemption_in_timed_calls_does_not_reach_totals() {
+    let (mut profile, evidence) = told_completely();
+    // Another process has had the processor for twice as long as this one.
+    profile.set_hz(CLOCK.hz / 3.0);
+    profile.reconcile(&evidence);
+    assert_eq!(values(&profile, |function| function.total), [10e6, 4e6, 1e6]);
+    assert_eq!(values(&profile, |function| function.wall), [30e6, 12e6, 3e6]);
+    assert!((profile.functions[1].waiting().unwrap() - 2.0 / 3.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_waits_in_exact_mode_is_cut_to_the_processor_time_and_the_short_stays() {
+    let (mut profile, _) = told_completely();
+    profile.reconcile(&ClockEvidence { processor: 6e6, ..ClockEvidence::default() });
+    assert_eq!(values(&profile, |function| function.own), [2.5e6, 2.5e6, 1e6]);
+    assert!(profile.functions[2].own.unwrap().is_exact() && !profile.functions[1].own.unwrap().is_exact());
+    assert_eq!(values(&profile, |function| function.total), [6e6, 4e6, 1e6]);
+    assert_eq!(profile.header.unknown, 0.0);
+}
+
+#[test]
+fn an_exact_total_raises_its_caller() {
+    let (mut profile, mut evidence) = told_completely();
+    // The caller was sampled, and the clock has seen little of it.
+    profile.functions[1].timed.total = Some(Figure::estimated(5e5, 1e5, 0.0));
+    evidence.functions[1].on_stack = 5e5;
+    evidence.functions[1].innermost = 1e5;
+    profile.reconcile(&evidence);
+    assert_eq!(values(&profile, |function| function.total), [10e6, 1e6, 1e6]);
+    assert!(profile.functions[2].total.unwrap().is_exact() && !profile.functions[1].total.unwrap().is_exact());
+}
+
+#[test]
+fn functions_that_the_clock_never_saw_have_a_bound() {
+    let (mut profile, mut evidence) = told_completely();
+    evidence.functions.truncate(2);
+    evidence.stacks.truncate(2);
+    profile.functions[2].timed.total = None;
+    profile.reconcile(&evidence);
+    let own = profile.functions[2].own.unwrap();
+    assert_eq!((own.value, own.interval(), own.mark()), (0.0, (0.0, 4e3), crate::Mark::AtMost));
+    assert_eq!(profile.functions[2].total.unwrap().interval(), (0.0, 4e3));
+}
+
+#[test]
+fn a_function_that_only_waits_has_no_processor_time() {
+    let (mut profile, mut evidence) = told_completely();
+    // The third function's calls took a millisecond in all, and the clock has never met it.
+    evidence.functions.truncate(2);
+    evidence.stacks.truncate(2);
+    profile.reconcile(&evidence);
+    let waits = &profile.functions[2];
+    assert_eq!((waits.total.unwrap().value, waits.total.unwrap().interval()), (0.0, (0.0, 4e3)));
+    assert_eq!((waits.wall.unwrap(), waits.waiting()), (Figure::exact(1e6), Some(1.0)));
+}
+
+#[test]
+fn functions_that_the_clock_cannot_see_say_so() {
+    let (mut profile, mut evidence) = told_completely();
+    evidence.invisible.push(FuncId(3));
+    profile.reconcile(&evidence);
+    let inlined = &profile.functions[2];
+    assert!(inlined.unseen && inlined.own.is_none() && inlined.cpu.is_none() && !profile.functions[1].unseen);
+    assert_eq!(inlined.total.unwrap().value, 1e6);
+}
+
+#[test]
+fn without_a_clock_short_functions_have_no_total_and_long_ones_are_bounded() {
+    let (mut profile, _) = told_completely();
+    for (at, mean) in [(1, 5e6), (2, 60.0)] {
+        let function = &mut profile.functions[at];
+        function.timed.mean = Some(Figure::estimated(mean, mean / 2.0, 0.0));
+        function.timed.total = Some(Figure::estimated(10.0 * mean, mean, 0.0));
+    }
+    let source = ClockSource::None { why: "refused".to_owned() };
+    profile.reconcile(&ClockEvidence { source, processor: 8e6, ..ClockEvidence::default() });
+    let totals: Vec<Option<f64>> = profile.functions.iter().map(|function| Some(function.total?.value)).collect();
+    assert_eq!(totals, [Some(8e6), Some(8e6), None]);
+    assert!(profile.functions.iter().all(|function| function.own.is_none()));
+}
+
+#[test]
+fn short_functions_have_the_clocks_mean() {
+    let (mut profile, mut evidence) = told_completely();
+    let function = &mut profile.functions[2];
+    (function.calls, function.samples) = (Figure::exact(1e6), 300);
+    function.timed.mean = Some(Figure::estimated(40.0, 4.0, 0.0));
+    function.timed.total = Some(Figure::estimated(40e6, 4e6, 0.0));
+    (function.min, function.max) = (Some(20.0), Some(90.0));
+    function.histogram = crate::Histogram::default();
+    function.histogram.add(crate::bucket(40), 1e6);
+    (evidence.functions[2].on_stack, evidence.functions[2].stack_samples) = (2e6, 10);
+    profile.reconcile(&evidence);
+    let mean = profile.functions[2].mean.unwrap();
+    assert_eq!(mean.value, 2.0);
+    assert!(!mean.is_exact() && (0.5..2.0).contains(&mean.half_width()), "{mean:?}");
+}

@@ -1,0 +1,103 @@
+//! Totals: processor time of a function and of all that it calls, each moment once.
+//!
+//! Where every call was timed and the clock does not object, the timed total stands. It is wall time: if it lies above the clock's interval,
+//! calls have waited or were preempted; if it lies below, a call is still running. Then the clock says it, as for all that are sampled:
+//! with twenty stacks and more by itself, otherwise its interval is what the sampled time is clipped to. Samples of short calls are mostly what
+//! sampling costs, and tell no total.
+
+use super::self_time::OwnTimes;
+use super::{Callers, Seen, bounds, estimate, interval};
+use crate::profile::{Function, Profile};
+use crate::{ClockSource, Figure};
+
+/// So many stacks tell a total by themselves.
+const ENOUGH: u64 = 20;
+/// Sampled times of shorter calls are no evidence of processor time, in nanoseconds: they are mostly what sampling costs.
+const TOO_SHORT: f64 = 200.0;
+
+/// Processor time with it on the stack, as the clock alone has seen it.
+pub(super) fn cpu(seen: &Seen, at: usize) -> Option<Figure> {
+    if !seen.visible[at] || seen.stack_samples == 0 {
+        return None;
+    }
+    let function = &seen.functions[at];
+    let interval = interval::of_samples(function.on_stack, function.stack_samples, seen.stack_samples, seen.processor);
+    Some(estimate(function.on_stack, interval, 0.0, seen.processor))
+}
+
+/// Totals that are possible, by position.
+pub(super) fn totals(profile: &Profile, seen: &Seen, own: &OwnTimes, callers: &Callers) -> Vec<Option<Figure>> {
+    let functions = || profile.functions.iter().enumerate();
+    let proposed: Vec<Option<Figure>> =
+        functions().map(|(at, function)| propose(function, seen, at, own.functions[at])).collect();
+    let own: Vec<f64> = (0..proposed.len()).map(|at| own.value(at)).collect();
+    settled(proposed, &own, callers, seen.processor)
+}
+
+/// Totals that are possible, from what each function by itself has, and self times that they are not below.
+pub(super) fn settled(proposed: Vec<Option<Figure>>, own: &[f64], callers: &Callers, processor: f64) -> Vec<Option<Figure>> {
+    let callers = callers.among(|at| proposed[at].is_some());
+    let pinned: Vec<bool> = proposed.iter().map(|total| total.is_some_and(|total| total.is_exact())).collect();
+    let mut values: Vec<f64> =
+        proposed.iter().zip(own).map(|(total, own)| total.map_or(0.0, |total| total.value).max(*own)).collect();
+    let floors: Vec<f64> = (0..values.len()).map(|at| if pinned[at] { values[at] } else { own[at] }).collect();
+    bounds::cut(&mut values, &floors, &callers);
+    bounds::raise(&mut values, &pinned, &callers);
+    let settle = |(proposed, value): (Option<Figure>, f64)| proposed.map(|total| moved(total, value, processor));
+    proposed.into_iter().zip(values).map(settle).collect()
+}
+
+/// What the evidence of one function alone says of its total.
+fn propose(function: &Function, seen: &Seen, at: usize, own: Option<Figure>) -> Option<Figure> {
+    let timed = function.timed.total().map(|total| within(total, seen.processor));
+    let complete = function.is_timed_completely();
+    let is_evidence = complete || function.timed.mean().is_some_and(|mean| mean.value >= TOO_SHORT);
+    match (&seen.source, cpu(seen, at)) {
+        (ClockSource::Kernel { .. }, Some(cpu)) => {
+            Some(by_stacks(timed.filter(|_| is_evidence), cpu, seen.functions[at].stack_samples, seen.processor))
+        }
+        // Frames are those of timed calls, which waited as long as these did.
+        (ClockSource::Frames { .. }, Some(cpu)) => Some(timed.map_or(cpu, |timed| clipped(timed, cpu))),
+        (ClockSource::Probes, _) => timed,
+        (ClockSource::Kernel { .. }, None) if seen.visible[at] => {
+            Some(timed.unwrap_or_else(|| own.unwrap_or(Figure::exact(0.0))))
+        }
+        _ => timed.filter(|_| is_evidence),
+    }
+}
+
+/// With the clock's stacks. A complete total that does not fit has waited, or is not over: the clock knows better, however few its stacks.
+fn by_stacks(timed: Option<Figure>, cpu: Figure, stacks: u64, processor: f64) -> Figure {
+    let (lo, hi) = cpu.interval();
+    match timed {
+        Some(timed) if timed.is_exact() && (lo..=hi).contains(&timed.value) => timed,
+        Some(timed) if stacks < ENOUGH && !timed.is_exact() => estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, processor),
+        _ => cpu,
+    }
+}
+
+/// A timed total, within an interval of the clock.
+fn clipped(timed: Figure, cpu: Figure) -> Figure {
+    let (lo, hi) = cpu.interval();
+    if timed.is_exact() && (lo..=hi).contains(&timed.value) {
+        timed
+    } else {
+        estimate(timed.value.clamp(lo, hi), (lo, hi), 0.0, hi)
+    }
+}
+
+/// A wall-clock time as one of processor time: what is more than there is has waited, and may have waited all the time.
+fn within(wall: Figure, processor: f64) -> Figure {
+    match wall.value <= processor {
+        true => wall.clipped(0.0, processor),
+        false => estimate(processor, (0.0, processor), 0.0, processor),
+    }
+}
+
+/// The same figure, if its value was moved by bounds: no longer exact, and the interval goes along.
+fn moved(total: Figure, value: f64, processor: f64) -> Figure {
+    match total.is_exact() && total.value == value {
+        true => total,
+        false => estimate(value, total.interval(), 0.0, processor),
+    }
+}

@@ -1,0 +1,301 @@
+//! Columns of the table, and how they are set.
+
+use super::human;
+use super::mark::{NOTHING, marked};
+use super::name;
+use super::share::{self, Shares};
+use super::table::Row;
+use crate::figure::{Figure, Mark};
+use crate::profile::{Function, Label, Profile};
+use std::fmt::Write;
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Column {
+    Share,
+    Bar,
+    Name,
+    Own,
+    Total,
+    Wall,
+    Waiting,
+    Calls,
+    Mean,
+    Spread,
+    P50,
+    P90,
+    P99,
+    P999,
+    Max,
+    Place,
+}
+
+/// What a cell looks like on a terminal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Style {
+    #[default]
+    Plain,
+    Title,
+    Dim,
+    Hot,
+    Warm,
+    Bar,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    text: String,
+    style: Style,
+}
+
+/// The widest bar.
+const BAR: usize = 4;
+/// A name has at least so many columns.
+const LEAST_NAME: usize = 20;
+
+impl Column {
+    /// Those of 80 columns.
+    pub(crate) const NARROW: &[Self] =
+        &[Self::Share, Self::Bar, Self::Name, Self::Total, Self::Calls, Self::P50, Self::P99, Self::Max];
+    /// All.
+    pub(crate) const WIDE: &[Self] = &[
+        Self::Share,
+        Self::Bar,
+        Self::Name,
+        Self::Own,
+        Self::Total,
+        Self::Wall,
+        Self::Waiting,
+        Self::Calls,
+        Self::Mean,
+        Self::Spread,
+        Self::P50,
+        Self::P90,
+        Self::P99,
+        Self::P999,
+        Self::Max,
+        Self::Place,
+    ];
+
+    const fn title(self) -> &'static str {
+        match self {
+            Self::Share => "self %",
+            Self::Bar => "",
+            Self::Name => "function",
+            Self::Own => "self",
+            Self::Total => "total",
+            Self::Wall => "wall",
+            Self::Waiting => "waiting",
+            Self::Calls => "calls",
+            Self::Mean => "mean",
+            Self::Spread => "±",
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Max => "max",
+            Self::Place => "file:line",
+        }
+    }
+
+    const fn is_left(self) -> bool {
+        matches!(self, Self::Bar | Self::Name | Self::Place)
+    }
+
+    /// What it says of a row.
+    pub(crate) fn cell(self, row: &Row<'_>, profile: &Profile, shares: Option<&Shares>) -> Cell {
+        if self == Self::Share {
+            return Cell::share(row.share(shares));
+        }
+        let function = match row {
+            Row::Function(function) => *function,
+            Row::Other { time, .. } if self == Self::Own => return Cell::dim(human::time(*time)),
+            Row::Other { .. } => return Cell::default(),
+        };
+        let header = &profile.header;
+        let step = header.step as f64 / header.hz * 1e9;
+        let time = |figure: Option<Figure>| Cell::plain(marked(figure, |ns| human::time_by(ns, step)));
+        let percentile = |share| Cell::plain(latency(function.latency(share, header), function, profile, "~"));
+        match self {
+            Self::Own => time(function.own),
+            Self::Total => time(function.total),
+            Self::Wall => time(function.wall),
+            Self::Waiting => Cell::plain(marked(shares.and_then(|_| share::waiting(function)), human::percent)),
+            Self::Calls => Cell::plain(marked(Some(function.calls), human::count)),
+            Self::Mean => Cell::plain(mean(function, profile)),
+            Self::Spread => Cell::plain(spread(function)),
+            Self::P50 => percentile(0.5),
+            Self::P90 => percentile(0.9),
+            Self::P99 => percentile(0.99),
+            Self::P999 => percentile(0.999),
+            Self::Max if function.has_heavy_tail(header) => {
+                Cell { text: format!("!{}", latency(function.max, function, profile, "≥")), style: Style::Hot }
+            }
+            Self::Max => Cell::plain(latency(function.max, function, profile, "≥")),
+            Self::Place => Cell::plain(name::line(&function.label).unwrap_or_default()),
+            Self::Share | Self::Bar | Self::Name => Cell::default(),
+        }
+    }
+}
+
+/// The time of single calls, with a mark where not every call was timed.
+fn latency(value: Option<f64>, function: &Function, profile: &Profile, sign: &str) -> String {
+    let Some(value) = value.filter(|value| value.is_finite()) else { return NOTHING.to_owned() };
+    let floor = function.floor(&profile.header);
+    let text = if value < floor { human::below(floor) } else { human::time(value) };
+    if function.is_complete() || text.starts_with('<') { text } else { format!("{sign}{text}") }
+}
+
+fn mean(function: &Function, profile: &Profile) -> String {
+    let header = &profile.header;
+    let step = header.step as f64 / header.hz * 1e9;
+    if function.is_below_resolution(header) {
+        return human::below((step / 4.0).max(1.0));
+    }
+    // A mean of many is known better than a single call.
+    marked(function.mean, |mean| human::time_by(mean, step / function.samples.max(1) as f64))
+}
+
+/// Half of the interval's width, in parts of the mean; where it is wider than the mean, that is all there is to say.
+fn spread(function: &Function) -> String {
+    match function.mean {
+        Some(mean) if mean.is_exact() => String::new(),
+        Some(mean) if mean.mark() == Mark::About => {
+            format!("{:.0}%", 100.0 * mean.half_width() / mean.value)
+        }
+        Some(_) => "?".to_owned(),
+        None => NOTHING.to_owned(),
+    }
+}
+
+impl Row<'_> {
+    pub(crate) fn label(&self) -> Option<&Label> {
+        match self {
+            Self::Function(function) => Some(&function.label),
+            Self::Other { .. } => None,
+        }
+    }
+
+    /// Its share of processor time.
+    pub(crate) fn share(&self, shares: Option<&Shares>) -> Option<Figure> {
+        let shares = shares?;
+        match self {
+            Self::Function(function) => shares.share(function),
+            Self::Other { time, .. } => Some(Figure::exact(time / shares.whole)),
+        }
+    }
+}
+
+impl Cell {
+    pub(crate) fn plain(text: String) -> Self {
+        Self { text, style: Style::Plain }
+    }
+
+    pub(crate) fn dim(text: String) -> Self {
+        Self { text, style: Style::Dim }
+    }
+
+    fn share(share: Option<Figure>) -> Self {
+        let style = match share {
+            Some(share) if share.value >= 0.2 => Style::Hot,
+            Some(share) if share.value >= 0.05 => Style::Warm,
+            _ => Style::Plain,
+        };
+        Self { text: marked(share, human::percent), style }
+    }
+
+    /// A bar, by the part of the longest.
+    pub(crate) fn bar(part: f64) -> Self {
+        const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+        let eighths = (part.clamp(0.0, 1.0) * (8 * BAR) as f64).round() as usize;
+        Self { text: "█".repeat(eighths / 8) + PARTS[eighths % 8], style: Style::Bar }
+    }
+}
+
+impl Style {
+    const fn codes(self) -> (&'static str, &'static str) {
+        const END: &str = "\x1b[0m";
+        match self {
+            Self::Plain => ("", ""),
+            Self::Title => ("\x1b[1m", END),
+            Self::Dim => ("\x1b[2m", END),
+            Self::Hot => ("\x1b[31m", END),
+            Self::Warm => ("\x1b[33m", END),
+            Self::Bar => ("\x1b[36m", END),
+        }
+    }
+}
+
+/// Columns with their cells.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    columns: Vec<(Column, Vec<Cell>)>,
+    color: bool,
+}
+
+impl Layout {
+    pub(crate) fn new(color: bool) -> Self {
+        Self { columns: Vec::new(), color }
+    }
+
+    pub(crate) fn push(&mut self, column: Column, cells: Vec<Cell>) {
+        self.columns.push((column, cells));
+    }
+
+    pub(crate) fn fill(&mut self, column: Column, cells: Vec<Cell>) {
+        if let Some(place) = self.columns.iter_mut().find(|(known, _)| *known == column) {
+            place.1 = cells;
+        }
+    }
+
+    fn width(column: Column, cells: &[Cell]) -> usize {
+        let widest = cells.iter().map(|cell| name::width(&cell.text)).max().unwrap_or(0);
+        let least = if column == Column::Bar { BAR } else { 0 };
+        widest.max(name::width(column.title())).max(least)
+    }
+
+    /// Leaves out columns on the right until a name has room; returns how much.
+    pub(crate) fn drop_what_does_not_fit(&mut self, width: usize) -> usize {
+        loop {
+            let others = self.columns.iter().filter(|(column, _)| *column != Column::Name);
+            let taken: usize = others.map(|(column, cells)| Self::width(*column, cells) + 2).sum();
+            let room = width.saturating_sub(taken);
+            let last = self.columns.last().is_none_or(|(column, _)| *column == Column::Name);
+            if room >= LEAST_NAME || last {
+                return room.max(LEAST_NAME);
+            }
+            self.columns.pop();
+        }
+    }
+
+    /// Its lines: the titles, and a line for each row.
+    pub(crate) fn text(&self) -> String {
+        let widths: Vec<usize> = self.columns.iter().map(|(column, cells)| Self::width(*column, cells)).collect();
+        let rows = self.columns.first().map_or(0, |(_, cells)| cells.len());
+        let mut text = String::new();
+        for row in 0..=rows {
+            let mut line = String::new();
+            for ((column, cells), width) in self.columns.iter().zip(&widths) {
+                let title = Cell { text: column.title().to_owned(), style: Style::Title };
+                let cell = if row == 0 { &title } else { &cells[row - 1] };
+                self.set(&mut line, *column, cell, *width);
+            }
+            text += line.trim_end();
+            text.push('\n');
+        }
+        text
+    }
+
+    fn set(&self, line: &mut String, column: Column, cell: &Cell, width: usize) {
+        if !line.is_empty() {
+            line.push_str("  ");
+        }
+        let blank = " ".repeat(width.saturating_sub(name::width(&cell.text)));
+        let (begin, end) = if self.color && !cell.text.is_empty() { cell.style.codes() } else { ("", "") };
+        let _ = match column.is_left() {
+            true => write!(line, "{begin}{}{end}{blank}", cell.text),
+            false => write!(line, "{blank}{begin}{}{end}", cell.text),
+        };
+    }
+}

@@ -1,0 +1,95 @@
+//! The last lines of the table: in plain words what it rests on, and what its marks say.
+
+use super::human;
+use super::order::Sort;
+use super::table::{Row, TableOptions};
+use crate::ClockSource;
+use crate::figure::{Figure, Mark};
+use crate::profile::{Header, Profile};
+
+/// Below the table.
+pub(crate) fn lines(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOptions, sorted_by: Sort) -> String {
+    let header = &profile.header;
+    let mut lines = vec![summary(profile)];
+    lines.extend(overhead(header, shares));
+    if sorted_by != options.sort {
+        lines.push(format!("No function has a figure for {}: sorted by {}.", options.sort.name(), sorted_by.name()));
+    }
+    lines.extend(legend(profile, rows, shares, options));
+    if header.spent.lost > 0 {
+        lines.push(format!("{} timed calls discarded (did not return)", human::grouped(header.spent.lost)));
+    }
+    lines.extend(header.notes.iter().map(|note| format!("Note: {note}")));
+    lines.join("\n") + "\n"
+}
+
+/// `30 functions (25 with exact counts), 7 514 calls timed, ran 1.58 s`.
+fn summary(profile: &Profile) -> String {
+    let header = &profile.header;
+    let exact = profile.functions.iter().filter(|function| function.calls.is_exact()).count();
+    let mut line = format!(
+        "{} functions ({} with exact counts), {} calls timed, ran {}",
+        human::grouped(profile.functions.len() as u64),
+        human::grouped(exact as u64),
+        human::grouped(header.spent.samples),
+        human::time(header.seconds * 1e9),
+    );
+    if header.processor > 0.0 {
+        line += &format!(" ({} CPU)", human::time(header.processor * 1e9));
+    }
+    if header.processes > 1 {
+        line += &format!(", {} processes", header.processes);
+    }
+    if !header.policy.is_empty() && !header.policy.starts_with("adaptive") {
+        line += &format!(", policy {}", header.policy);
+    }
+    line
+}
+
+/// What measuring has cost, as far as that is known, and where the shares come from.
+fn overhead(header: &Header, shares: bool) -> Option<String> {
+    let spent = &header.spent;
+    let timing = spent.samples as f64 * header.pair / header.hz;
+    let seconds = spent.switching + spent.agent + if timing.is_finite() { timing } else { 0.0 };
+    let source = match &header.clock {
+        ClockSource::None { why } => format!("no self times: {why}"),
+        ClockSource::Kernel { hz, .. } => {
+            let samples = human::grouped(header.clock_samples);
+            format!("shares by the kernel's clock ({hz:.0} Hz, {samples} samples)")
+        }
+        ClockSource::Frames { why, .. } => format!("shares of completely timed functions only ({why})"),
+        ClockSource::Probes if shares => "shares by the probes".to_owned(),
+        ClockSource::Probes => "no self times".to_owned(),
+    };
+    (header.processor > 0.0).then(|| {
+        let part = 100.0 * seconds / header.processor;
+        format!("Overhead: {part:.1} % CPU for timing, switching and the agent, without idle probes; {source}")
+    })
+}
+
+/// What the marks say that the table has.
+fn legend(profile: &Profile, rows: &[Row<'_>], shares: bool, options: &TableOptions) -> Option<String> {
+    let functions = || {
+        rows.iter().filter_map(|row| match row {
+            Row::Function(function) => Some(*function),
+            Row::Other { .. } => None,
+        })
+    };
+    let figures = functions().flat_map(|function| {
+        let more = options.wide.then_some([function.wall, function.mean]).into_iter().flatten();
+        [Some(function.calls), function.total, function.own.filter(|_| shares)].into_iter().chain(more)
+    });
+    let marks: Vec<Mark> = figures.flatten().filter(Figure::is_sound).map(|figure| figure.mark()).collect();
+    let has = |mark| marks.contains(&mark);
+    let timed = || functions().filter(|function| function.max.is_some());
+    let sampled = timed().any(|function| !function.is_complete());
+    let meanings = [
+        (has(Mark::About) || sampled, "~ estimate"),
+        (has(Mark::Unsure), "? uncertain by more than its value"),
+        (has(Mark::AtMost), "≤ at most"),
+        (sampled || has(Mark::AtLeast), "≥ at least, as far as seen"),
+        (timed().any(|function| function.has_heavy_tail(&profile.header)), "! over 100 times p99"),
+    ];
+    let used: Vec<&str> = meanings.into_iter().filter(|(used, _)| *used).map(|(_, meaning)| meaning).collect();
+    (!used.is_empty()).then(|| used.join(", "))
+}

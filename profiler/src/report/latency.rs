@@ -1,0 +1,30 @@
+//! Times of single calls as they are printed: no percentile above the longest call, and nothing below what measuring can tell.
+
+use crate::profile::{Function, Header};
+
+/// A function's tail is heavy if its longest call took so many times as long as its 99th percentile.
+const HEAVY: f64 = 100.0;
+
+impl Function {
+    /// Whether every call was timed.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.calls.is_exact() && self.samples as f64 >= self.calls.value
+    }
+
+    /// A percentile of its calls' times, in nanoseconds, never outside of the shortest and the longest call.
+    pub(crate) fn latency(&self, share: f64, header: &Header) -> Option<f64> {
+        self.percentile(share, header).filter(|value| value.is_finite())
+    }
+
+    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice what an empty call measures.
+    pub(crate) fn floor(&self, header: &Header) -> f64 {
+        let ticks = if self.is_complete() { header.step as f64 } else { (header.step as f64).max(2.0 * header.bias) };
+        let floor = ticks / header.hz * 1e9;
+        if floor.is_finite() { floor } else { 0.0 }
+    }
+
+    /// Whether single calls took far longer than nearly all others.
+    pub(crate) fn has_heavy_tail(&self, header: &Header) -> bool {
+        matches!((self.max, self.latency(0.99, header)), (Some(max), Some(p99)) if p99 > 0.0 && max > HEAVY * p99)
+    }
+}

@@ -1,0 +1,64 @@
+//! Marks: a printed figure says how much of it is known.
+//!
+//! ```text
+//!   1.23 ms     everything was seen
+//!   ~1.23 ms    an estimate, whose interval is narrower than the value
+//!   ?1.23 ms    an estimate, whose interval is wider than the value: not ranked by the value, but by the interval's lower end
+//!   ≤4.00 ms    nothing was seen; it is at most so much
+//!   ≥2.50 ms    at least so much: a sum of what was seen, the longest of the calls that were timed
+//!   <15.0 ns    less than can be told from the cost of measuring
+//!   -           nothing is known
+//! ```
+
+use crate::figure::{Figure, Mark};
+
+/// What is printed where nothing is known.
+pub(crate) const NOTHING: &str = "-";
+
+/// The mark in front of the number.
+const fn sign(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Exact => "",
+        Mark::About => "~",
+        Mark::Unsure => "?",
+        Mark::AtMost => "≤",
+        Mark::AtLeast => "≥",
+    }
+}
+
+/// A figure in some notation, with its mark.
+pub(crate) fn marked(figure: Option<Figure>, write: impl Fn(f64) -> String) -> String {
+    let Some(figure) = figure.filter(Figure::is_sound) else { return NOTHING.to_owned() };
+    let mark = figure.mark();
+    let shown = if mark == Mark::AtMost { figure.interval().1 } else { figure.value };
+    let text = write(shown.max(0.0));
+    // What is below the resolution is that, however it is known.
+    if text.starts_with('<') { text } else { format!("{}{text}", sign(mark)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(value: f64, lo: f64, hi: f64) -> Figure {
+        Figure { value, how: crate::How::Estimated { lo, hi } }
+    }
+
+    #[test]
+    fn a_figure_says_how_much_of_it_is_known() {
+        let write = |value: f64| format!("{value}");
+        assert_eq!(marked(None, write), "-");
+        assert_eq!(marked(Some(Figure::exact(5.0)), write), "5");
+        assert_eq!(marked(Some(figure(5.0, 4.0, 6.0)), write), "~5");
+        assert_eq!(marked(Some(figure(5.0, 1.0, 9.0)), write), "?5");
+        assert_eq!(marked(Some(figure(0.0, 0.0, 4.0)), write), "≤4");
+        assert_eq!(marked(Some(figure(5.0, 5.0, 90.0)), write), "≥5");
+        assert_eq!(marked(Some(figure(f64::NAN, 0.0, 4.0)), write), "-");
+        assert_eq!(marked(Some(figure(5.0, 1.0, 9.0)), |_| "<15".to_owned()), "<15");
+    }
+
+    #[test]
+    fn a_negative_value_is_never_printed() {
+        assert_eq!(marked(Some(Figure::exact(-5.0)), |value| format!("{value}")), "0");
+    }
+}

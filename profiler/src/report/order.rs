@@ -1,0 +1,76 @@
+//! The order of rows: by a column, the largest first; rows that have no figure there come last.
+
+use crate::profile::{Function, Profile};
+
+/// A column that rows are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// Processor time of its own: the share.
+    Own,
+    /// Processor time, callees included.
+    Total,
+    /// Wall-clock time, callees included.
+    Wall,
+    /// How often it was called.
+    Calls,
+    /// The time of a call.
+    Mean,
+    /// The time that one call in a hundred exceeds.
+    P99,
+    /// The longest call.
+    Max,
+    /// Its name.
+    Name,
+}
+
+impl Sort {
+    /// What the column is called.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "self",
+            Self::Total => "total",
+            Self::Wall => "wall",
+            Self::Calls => "calls",
+            Self::Mean => "mean",
+            Self::P99 => "p99",
+            Self::Max => "max",
+            Self::Name => "name",
+        }
+    }
+
+    /// What a function is ranked by: of a figure that is not sure, what is sure of it.
+    fn rank(self, function: &Function, profile: &Profile) -> Option<f64> {
+        let figure = match self {
+            Self::Own => function.own,
+            Self::Total => function.total,
+            Self::Wall => function.wall,
+            Self::Mean => function.mean,
+            Self::Calls => Some(function.calls),
+            Self::P99 => return function.percentile(0.99, &profile.header),
+            Self::Max => return function.max,
+            Self::Name => return None,
+        };
+        figure.filter(crate::Figure::is_sound).map(|figure| figure.rank())
+    }
+}
+
+impl Profile {
+    /// The functions in an order, and by which column: where no function has a figure in the one that was asked for, by the next that
+    /// says something.
+    pub(crate) fn sorted(&self, asked: Sort) -> (Vec<&Function>, Sort) {
+        let has = |sort: &Sort| self.functions.iter().any(|function| sort.rank(function, self).is_some());
+        let used =
+            [asked, Sort::Own, Sort::Total].into_iter().find(|sort| *sort == Sort::Name || has(sort)).unwrap_or(Sort::Calls);
+        let rank = |sort: Sort, function: &Function| sort.rank(function, self).unwrap_or(f64::NEG_INFINITY);
+        let mut rows: Vec<&Function> = self.functions.iter().collect();
+        rows.sort_by(|a, b| {
+            let by = |sort: Sort| rank(sort, b).total_cmp(&rank(sort, a));
+            let names = a.label.name.cmp(&b.label.name).then(a.id.cmp(&b.id));
+            if used == Sort::Name {
+                return names;
+            }
+            by(used).then_with(|| by(Sort::Own)).then_with(|| by(Sort::Total)).then_with(|| by(Sort::Calls)).then(names)
+        });
+        (rows, used)
+    }
+}

@@ -1,0 +1,135 @@
+//! What probes have told of the time of a function's calls, by the wall clock: not reconciled with anything.
+//!
+//! It stays in a profile beside the figures that are made of it, so that these can be made again when more is known.
+
+use crate::account::Account;
+use crate::figure::{Figure, How};
+use crate::{Costs, Policy};
+use serde::{Deserialize, Serialize};
+
+/// What probes have told of the time of a function's calls, in nanoseconds of the wall clock, callees included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timed {
+    /// What the calls took together that were timed.
+    pub seen: f64,
+    /// The time of a call.
+    pub mean: Option<Figure>,
+    /// All calls together; exact if every call was timed and has ended.
+    pub total: Option<Figure>,
+    /// All calls together without what they have called, where every call of every function is timed.
+    #[serde(rename = "self", default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Figure>,
+}
+
+impl Timed {
+    /// As an account tells it, in ticks.
+    pub(crate) fn of(account: &Account, policy: &Policy, costs: &Costs) -> Self {
+        let calls = account.calls();
+        let mean = account.mean(costs);
+        let max = account.extremes(costs).map_or(0.0, |(_, max)| max);
+        // Of calls that never ended nothing is known.
+        let lost = account.lost as f64;
+        let complete = |figure: Figure| match account.lost {
+            0 => figure,
+            _ => figure.widened(lost * max.max(0.0)),
+        };
+        let own = (*policy == Policy::Exact && account.samples > 0).then(|| Figure::exact(account.own(costs)));
+        let is_complete = account.is_complete();
+        Self {
+            seen: account.seen(costs).max(0.0),
+            mean,
+            total: mean.map(|mean| product(&calls, &mean)).map(complete),
+            own: own.map(|own| if is_complete { complete(own) } else { own.widened(max.max(0.0)) }),
+        }
+    }
+
+    /// Whether nothing was timed.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The mean, if it is a time: corrections may leave less than nothing of it.
+    pub(crate) fn mean(&self) -> Option<Figure> {
+        sound(self.mean)
+    }
+
+    /// The total, if it is a time.
+    pub(crate) fn total(&self) -> Option<Figure> {
+        sound(self.total)
+    }
+
+    /// Self time, if it is a time.
+    pub(crate) fn own(&self) -> Option<Figure> {
+        sound(self.own)
+    }
+
+    /// What was seen, if it is a time.
+    pub(crate) fn seen(&self) -> f64 {
+        if self.seen.is_finite() { self.seen.max(0.0) } else { 0.0 }
+    }
+
+    /// What measuring has added to self time is taken away.
+    pub(crate) fn take_from_own(&mut self, time: f64) {
+        if let Some(own) = &mut self.own {
+            let how = match own.how {
+                How::Exact => How::Exact,
+                How::Estimated { lo, hi } => How::Estimated { lo: lo - time, hi: hi - time },
+            };
+            *own = Figure { value: own.value - time, how }.clipped(0.0, f64::INFINITY);
+        }
+    }
+
+    /// In another unit.
+    pub(crate) fn scaled(&self, by: f64) -> Self {
+        let [mean, total, own] = [self.mean, self.total, self.own].map(|figure| figure.map(|figure| figure.scaled(by)));
+        Self { seen: self.seen * by, mean, total, own }
+    }
+
+    /// The sum of two, of functions that were called so often.
+    pub(crate) fn plus(&self, other: &Self, calls: [f64; 2]) -> Self {
+        Self {
+            seen: self.seen + other.seen,
+            mean: mean_of([self.mean, other.mean], calls),
+            total: sum(self.total, other.total),
+            own: sum(self.own, other.own),
+        }
+    }
+
+    /// Whether its numbers are numbers.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.seen.is_finite() && [self.mean, self.total, self.own].iter().flatten().all(Figure::is_sound)
+    }
+}
+
+/// A figure that is a time, or none.
+fn sound(figure: Option<Figure>) -> Option<Figure> {
+    figure.filter(Figure::is_sound).map(|figure| figure.clipped(0.0, f64::MAX))
+}
+
+/// The sum of two, if there are two.
+pub(crate) fn sum(a: Option<Figure>, b: Option<Figure>) -> Option<Figure> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.plus(&b)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The mean of all, from the means of two parts with so many each.
+pub(crate) fn mean_of(means: [Option<Figure>; 2], calls: [f64; 2]) -> Option<Figure> {
+    match means {
+        [Some(a), Some(b)] if calls[0] + calls[1] > 0.0 => {
+            Some(a.scaled(calls[0]).plus(&b.scaled(calls[1])).scaled(1.0 / (calls[0] + calls[1])))
+        }
+        [one, other] => one.or(other),
+    }
+}
+
+/// The product of two figures that are independent.
+fn product(a: &Figure, b: &Figure) -> Figure {
+    let value = a.value * b.value;
+    if a.is_exact() && b.is_exact() {
+        return Figure::exact(value);
+    }
+    let relative = |figure: &Figure| if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() };
+    Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
+}
