@@ -7,6 +7,7 @@
 //!
 //! - [`layout`] is what stubs and Rust agree on: a thread's block with its frames, its ring and a record for each function.
 //! - [`stub`] is the assembly of the hot path, [`event`] the whole of an event's rules, for everything that the stubs leave out.
+//! - [`drain`] takes finished calls out of a thread's ring; [`tally`] is what a thread adds up itself when its ring is full.
 //! - [`functions`], [`sites`] with their `boards`, and [`threads`] are the tables; [`modes`] carries out what functions' probes shall do.
 //! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
@@ -19,6 +20,7 @@ mod arrivals;
 mod boards;
 pub(crate) mod clock;
 pub(crate) mod doors;
+pub(crate) mod drain;
 pub(crate) mod event;
 pub(crate) mod functions;
 pub(crate) mod guest;
@@ -31,6 +33,7 @@ pub(crate) mod plant;
 pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod stub;
+pub(crate) mod tally;
 pub(crate) mod threads;
 mod wishes;
 pub(crate) mod witness;

@@ -15,9 +15,9 @@
 //! The variance of a total or a mean is estimated from how cycles differ, and from how samples within a cycle do, whichever says more:
 //! calls that follow each other are alike, and few cycles know little.
 
-use crate::figure::{Figure, How, student};
-use crate::histogram::{Histogram, bucket};
-use crate::{Costs, Sample, Ticks};
+use crate::figure::{Figure, How, product, student};
+use crate::histogram::{Histogram, bounds, bucket};
+use crate::{Costs, Sample, Tally, Ticks};
 
 /// Call sites that are told apart.
 const SITES: usize = 32;
@@ -41,6 +41,8 @@ pub(crate) struct Account {
     sum: f64,
     min: f64,
     max: f64,
+    /// The time of calls that no other of the function was open around, without what is measured of one that does nothing.
+    outermost: f64,
     /// The same with what was added, and of that the part of timed calls directly inside.
     whole: f64,
     children: f64,
@@ -115,6 +117,9 @@ impl Account {
         self.sum += ticks;
         self.min = self.min.min(ticks);
         self.max = self.max.max(ticks);
+        if sample.outermost {
+            self.outermost += ticks - costs.bias;
+        }
         self.whole += sample.ticks as f64;
         self.children += sample.children as f64;
         let cycle = &mut self.cycle;
@@ -126,18 +131,42 @@ impl Account {
             self.settle();
         }
         self.cycle.kept.push(bucket(ticks.max(0.0) as u64));
-        self.arc(sample.call_site, sample.ticks);
+        self.arc(sample.call_site, 1, sample.ticks);
+    }
+
+    /// Calls were timed that were added up already. Each stands for itself, or for as many as the others of its cycle.
+    pub(crate) fn tally(&mut self, tally: &Tally, costs: &Costs, exact: bool) {
+        let ticks = tally.ticks as f64;
+        self.samples += tally.calls;
+        self.sum += ticks;
+        let (outermost, whole) = tally.outermost;
+        self.outermost += whole as f64 - outermost as f64 * costs.bias;
+        self.min = self.min.min(tally.min as f64);
+        self.max = self.max.max(tally.max as f64);
+        self.whole += ticks;
+        self.children += tally.children as f64;
+        self.cycle.samples += tally.calls;
+        self.cycle.sum += ticks;
+        let weight = if exact { 1.0 } else { (self.cycle.entries as f64 / self.cycle.samples as f64).max(1.0) };
+        for &(bucket, calls) in &tally.buckets {
+            let (first, last) = bounds(bucket);
+            self.cycle.squares += calls as f64 * ((first as f64 + last as f64) / 2.0).powi(2);
+            self.histogram.add(bucket, calls as f64 * weight);
+        }
+        for &(site, calls, ticks) in tally.arcs.iter().filter(|arc| arc.1 > 0) {
+            self.arc(site, calls, ticks);
+        }
     }
 
     #[inline]
-    fn arc(&mut self, call_site: u64, ticks: u64) {
+    fn arc(&mut self, call_site: u64, calls: u64, ticks: u64) {
         if let Some(arc) = self.arcs.iter_mut().find(|arc| arc.0 == call_site) {
-            arc.1 += 1;
+            arc.1 += calls;
             arc.2 += ticks;
         } else if self.arcs.len() < SITES {
-            self.arcs.push((call_site, 1, ticks));
+            self.arcs.push((call_site, calls, ticks));
         } else {
-            self.other_arcs.0 += 1;
+            self.other_arcs.0 += calls;
             self.other_arcs.1 += ticks;
         }
     }
@@ -336,7 +365,18 @@ impl Account {
         (self.samples > 0).then_some((self.min - costs.bias, self.max - costs.bias))
     }
 
-    /// The time of its own, of all calls that were timed; what timed calls directly inside have added is still in it.
+    /// The time of all calls, each moment once however deep the function calls itself: the outermost calls only.
+    pub(crate) fn total(&self, costs: &Costs) -> Option<Figure> {
+        let mean = self.mean(costs)?;
+        if self.is_complete() {
+            return Some(Figure::exact(self.outermost));
+        }
+        let all = self.sum - self.samples as f64 * costs.bias;
+        let share = if all > 0.0 { (self.outermost / all).clamp(0.0, 1.0) } else { 1.0 };
+        Some(product(&self.calls(), &mean).scaled(share))
+    }
+
+    /// The time of its own, of all calls that were timed.
     pub(crate) fn own(&self, costs: &Costs) -> f64 {
         self.whole - self.children - self.samples as f64 * costs.bias
     }

@@ -25,6 +25,31 @@ pub struct Sample {
     pub nested: u32,
     /// How long those directly inside took.
     pub children: u64,
+    /// Whether no other timed call of the function was open around it.
+    pub outermost: bool,
+}
+
+/// Timed calls of one function that were added up before anybody was told of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Of which function.
+    pub function: FuncId,
+    /// How many.
+    pub calls: u64,
+    /// How long they took, as [`Sample::ticks`].
+    pub ticks: u64,
+    /// Those that no other call of the function was open around: how many, and how long they took.
+    pub outermost: (u64, u64),
+    /// How long the timed calls directly inside took.
+    pub children: u64,
+    /// The shortest that there ever was.
+    pub min: u64,
+    /// The longest.
+    pub max: u64,
+    /// How many are in which bucket.
+    pub buckets: Vec<(u16, u64)>,
+    /// From where they were called: return addresses, calls, ticks.
+    pub arcs: Vec<(u64, u64, u64)>,
 }
 
 /// The brain of whoever has the probes.
@@ -109,6 +134,12 @@ impl Conductor {
         self.account(sample.function).sample(sample, &costs);
     }
 
+    /// Calls were timed, and added up. Where all calls are timed each stands for itself.
+    pub fn tally(&mut self, tally: &Tally) {
+        let (exact, costs) = (self.policy == Policy::Exact, self.costs);
+        self.account(tally.function).tally(tally, &costs, exact);
+    }
+
     /// Entries were counted since the last tick.
     pub fn entered(&mut self, function: FuncId, calls: u64) {
         let costs = self.costs;
@@ -163,9 +194,8 @@ impl Conductor {
         match self.policy.clone() {
             Policy::Exact | Policy::Count => {
                 self.retired.clear();
-                // There are no cycles; but who waits for samples to be taken waits for the next tick.
-                let pause = if self.policy == Policy::Exact { 0.005 } else { 0.05 };
-                Ticks(now.0 + self.clock.ticks(pause).0)
+                // There are no cycles, and nobody waits for samples to be taken.
+                Ticks(now.0 + self.clock.ticks(0.05).0)
             }
             Policy::Paper { samples, epoch_ms } => self.paper(now, samples, self.clock.ticks(epoch_ms / 1e3), probes),
             Policy::Adaptive { budget } => self.adapt(now, budget, probes),

@@ -166,6 +166,16 @@ pub(crate) fn student(freedom: usize) -> f64 {
     }
 }
 
+/// The product of two figures that are independent.
+pub(crate) fn product(a: &Figure, b: &Figure) -> Figure {
+    let value = a.value * b.value;
+    if a.is_exact() && b.is_exact() {
+        return Figure::exact(value);
+    }
+    let relative = |figure: &Figure| if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() };
+    Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

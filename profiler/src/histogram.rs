@@ -35,8 +35,8 @@ pub fn bounds(bucket: u16) -> (u64, u64) {
     (first, first + ((1 << doubling) - 1))
 }
 
-/// The bucket of `u64::MAX`.
-const LAST: u16 = (57 * PARTS + 127) as u16;
+/// The bucket of `u64::MAX`, which is the last.
+pub const LAST_BUCKET: u16 = (57 * PARTS + 127) as u16;
 
 /// How long calls took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -90,7 +90,7 @@ impl Histogram {
     /// Whether buckets come in order, exist, and hold sensible weights: what is read from a file may be anything.
     pub fn is_sound(&self) -> bool {
         self.0.windows(2).all(|pair| pair[0].0 < pair[1].0)
-            && self.0.iter().all(|(bucket, weight)| *bucket <= LAST && weight.is_finite() && *weight > 0.0)
+            && self.0.iter().all(|(bucket, weight)| *bucket <= LAST_BUCKET && weight.is_finite() && *weight > 0.0)
     }
 }
 
@@ -107,12 +107,12 @@ mod tests {
             assert!((last - first) as f64 <= 0.016 * first as f64, "{first}..={last}");
             Ok(())
         });
-        assert_eq!((bucket(u64::MAX), bounds(LAST).1), (LAST, u64::MAX));
+        assert_eq!((bucket(u64::MAX), bounds(LAST_BUCKET).1), (LAST_BUCKET, u64::MAX));
     }
 
     #[test]
     fn buckets_follow_each_other_without_gaps() {
-        for number in 0..LAST {
+        for number in 0..LAST_BUCKET {
             assert_eq!(bounds(number).1 + 1, bounds(number + 1).0, "{number}");
         }
     }

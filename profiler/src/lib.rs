@@ -23,7 +23,7 @@
 //!
 //! conductor.entered(FuncId(1), 3);
 //! for ticks in [109, 209, 309] {
-//!     conductor.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0 });
+//!     conductor.sample(&Sample { function: FuncId(1), call_site: 0, ticks, nested: 0, children: 0, outermost: true });
 //! }
 //! conductor.tick(Ticks(1_000_000), &mut switches);
 //! let mut profile = conductor.profile(Ticks(2_000_000));
@@ -64,10 +64,10 @@ mod unit;
 
 pub use clock_evidence::{ClockEvidence, ClockFunction, ClockSource, ClockStack};
 pub use compare::{Change, Compared, Comparison, Verdict};
-pub use conductor::{Conductor, Sample};
+pub use conductor::{Conductor, Sample, Tally};
 pub use figure::{Figure, How, Mark};
 pub use file::FileError;
-pub use histogram::{Histogram, bounds, bucket};
+pub use histogram::{Histogram, LAST_BUCKET, bounds, bucket};
 pub use impossible::{Contradiction, Impossible};
 pub use mode::{Draw, Mode, Probes, Rest, Skip};
 pub use policy::{NoPolicy, Policy};

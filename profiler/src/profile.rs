@@ -290,22 +290,12 @@ impl Profile {
         self.functions.iter_mut().for_each(callers);
     }
 
-    /// Names the callers, by the return addresses of their calls; what timed calls have added to the time of their callers' own is
-    /// taken away when that is known.
+    /// Names the callers, by the return addresses of their calls.
     pub fn label_callers(&mut self, mut name: impl FnMut(u64) -> Option<Label>) {
-        let mut direct = std::collections::HashMap::<(Option<u32>, u64), f64>::new();
         for function in &mut self.functions {
             for arc in function.arcs.iter_mut().filter(|arc| arc.site != 0) {
                 arc.caller = name(arc.site);
-                if let Some(caller) = &arc.caller {
-                    *direct.entry((caller.module, caller.offset)).or_default() += arc.samples as f64;
-                }
             }
-        }
-        let added = (self.header.pair - self.header.bias).max(0.0) / self.header.hz * 1e9;
-        for function in &mut self.functions {
-            let calls = direct.get(&(function.label.module, function.label.offset)).copied().unwrap_or(0.0);
-            function.timed.take_from_own(calls * added);
         }
         self.refresh();
     }

@@ -276,8 +276,9 @@ impl Player {
         self.samples += 1;
         // For want of return addresses the caller stands for all of its sites.
         let call_site = thread.frames.last().map_or(0, |frame| frame.function.0.into());
-        let sample = Sample { function: event.function, call_site, ticks: measured, nested, children: frame.children };
-        self.conductor.sample(&sample);
+        let outermost = !thread.frames.iter().any(|open| open.function == event.function && open.timed.is_some());
+        let (function, children) = (event.function, frame.children);
+        self.conductor.sample(&Sample { function, call_site, ticks: measured, nested, children, outermost });
         let left = thread.records.get(event.function.0 as usize).map_or(0, |record| record.left);
         let probe = self.world.probe(event.function);
         probe.open -= 1;

@@ -3,7 +3,7 @@
 //! It stays in a profile beside the figures that are made of it, so that these can be made again when more is known.
 
 use crate::account::Account;
-use crate::figure::{Figure, How};
+use crate::figure::Figure;
 use crate::{Costs, Policy};
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,6 @@ pub struct Timed {
 impl Timed {
     /// As an account tells it, in ticks.
     pub(crate) fn of(account: &Account, policy: &Policy, costs: &Costs) -> Self {
-        let calls = account.calls();
         let mean = account.mean(costs);
         let max = account.extremes(costs).map_or(0.0, |(_, max)| max);
         // Of calls that never ended nothing is known.
@@ -38,7 +37,7 @@ impl Timed {
         Self {
             seen: account.seen(costs).max(0.0),
             mean,
-            total: mean.map(|mean| product(&calls, &mean)).map(complete),
+            total: account.total(costs).map(complete),
             own: own.map(|own| if is_complete { complete(own) } else { own.widened(max.max(0.0)) }),
         }
     }
@@ -66,17 +65,6 @@ impl Timed {
     /// What was seen, if it is a time.
     pub(crate) fn seen(&self) -> f64 {
         if self.seen.is_finite() { self.seen.max(0.0) } else { 0.0 }
-    }
-
-    /// What measuring has added to self time is taken away.
-    pub(crate) fn take_from_own(&mut self, time: f64) {
-        if let Some(own) = &mut self.own {
-            let how = match own.how {
-                How::Exact => How::Exact,
-                How::Estimated { lo, hi } => How::Estimated { lo: lo - time, hi: hi - time },
-            };
-            *own = Figure { value: own.value - time, how }.clipped(0.0, f64::INFINITY);
-        }
     }
 
     /// In another unit.
@@ -122,14 +110,4 @@ pub(crate) fn mean_of(means: [Option<Figure>; 2], calls: [f64; 2]) -> Option<Fig
         }
         [one, other] => one.or(other),
     }
-}
-
-/// The product of two figures that are independent.
-fn product(a: &Figure, b: &Figure) -> Figure {
-    let value = a.value * b.value;
-    if a.is_exact() && b.is_exact() {
-        return Figure::exact(value);
-    }
-    let relative = |figure: &Figure| if figure.value == 0.0 { 0.0 } else { figure.half_width() / figure.value.abs() };
-    Figure::estimated(value, value.abs() * relative(a).hypot(relative(b)), 0.0)
 }

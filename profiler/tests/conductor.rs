@@ -152,7 +152,14 @@ fn pass(
             cost += COSTS.pair;
             probe.skip = leave_out(&draw, &mut world.chance);
             let ticks = (length + COSTS.bias).round() as u64;
-            conductor.sample(&Sample { function: FuncId(at as u32), call_site: 0x40, ticks, nested: 0, children: 0 });
+            conductor.sample(&Sample {
+                function: FuncId(at as u32),
+                call_site: 0x40,
+                ticks,
+                nested: 0,
+                children: 0,
+                outermost: true,
+            });
             if probe.left == 0 {
                 probe.resting = Some(draw.then);
                 // They are spread evenly over the span.

@@ -18,7 +18,14 @@ fn profile(functions: u32) -> Profile {
         conductor.entered(FuncId(number), 40);
         for call in 0..40u64 {
             let ticks = 100 + call * u64::from(number) * 13;
-            conductor.sample(&Sample { function: FuncId(number), call_site: call % 5, ticks, nested: 0, children: 0 });
+            conductor.sample(&Sample {
+                function: FuncId(number),
+                call_site: call % 5,
+                ticks,
+                nested: 0,
+                children: 0,
+                outermost: true,
+            });
         }
     }
     conductor.tick(Ticks(1), &mut Nobody);

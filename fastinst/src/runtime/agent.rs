@@ -3,13 +3,14 @@
 //! It blocks all signals, owns no lock that a hook could want, and is called by a word that it sleeps on. Whoever wants a profile
 //! written asks it and waits, for no longer than he can afford: so nothing of ours ever runs in a signal handler of the program.
 
+use super::drain::{self, Done};
 use super::functions::{self, Id};
 use super::handover::{self, Due, Pace};
 use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
-use super::{arrivals, clock, event, guest, measure, modes, sites, threads};
+use super::{arrivals, clock, guest, measure, modes, sites, tally, threads};
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
@@ -36,8 +37,6 @@ static BEFORE: AtomicU64 = AtomicU64::new(0);
 const LOOKING: u64 = 250;
 /// For how long the agent only drains when threads fill their rings all the time.
 const BUSY_FOR: Duration = Duration::from_millis(5);
-/// An entry behind which so many were filled is not filled any more.
-const ABANDONED: u64 = RING_COUNT as u64 / 2;
 /// Rings are drained when they hold so much.
 const NEARLY_HALF: usize = RING_COUNT * 3 / 8;
 /// No tick comes sooner after another.
@@ -166,6 +165,9 @@ pub(crate) struct Agent {
     /// When the profile goes to `fastinst run`.
     pace: Pace,
     samples: u64,
+    tally: profiler::Tally,
+    /// Whether every call is timed.
+    is_exact: bool,
     /// When the rings were drained last, and how long it takes until one of them is nearly half full, by what was in them.
     drained: Instant,
     filling: Duration,
@@ -204,6 +206,8 @@ impl Agent {
             written: Instant::now(),
             pace: Pace::new(Instant::now()),
             samples: 0,
+            tally: profiler::Tally::default(),
+            is_exact: guest::config().policy == profiler::Policy::Exact,
             drained: Instant::now(),
             filling: LATEST,
             names: Names::default(),
@@ -271,14 +275,16 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
-    /// Sleeps until it is time to look, or somebody calls. Meanwhile rings are drained before they are half full: a thread whose ring is full has to wait
-    /// for us to wake up, and looking at the counters of many functions may be due much later.
+    /// Sleeps until it is time to look, or somebody calls. Meanwhile rings are drained before they are half full, since looking at the
+    /// counters of many functions may be due much later, and a thread that drains its ring itself cannot tell cycles apart. Where every
+    /// call is timed there are none, and the threads do it cheaper.
     fn sleep(&mut self, pause: Duration) {
         let calls = CALLS.load(Acquire);
         let end = Instant::now() + pause;
         while !WISHES.is_waiting() {
             let rest = end.saturating_duration_since(Instant::now());
-            sleep_while_for(&CALLS, calls, rest.min(self.filling).min(self.witness.pause()));
+            let filling = if self.is_exact { rest } else { self.filling };
+            sleep_while_for(&CALLS, calls, rest.min(filling).min(self.witness.pause()));
             if CALLS.load(Acquire) != calls || Instant::now() >= end {
                 break;
             }
@@ -294,7 +300,6 @@ impl Agent {
 
     /// Drains, decides, switches. Returns how long to sleep.
     fn tick(&mut self) -> Duration {
-        event::agent_has_come();
         self.look_for_modules();
         let looking = Ticks::now();
         let busy = self.drain_while_busy();
@@ -311,7 +316,7 @@ impl Agent {
             self.carry_out(changes);
             drop(garden);
         }
-        if busy {
+        if busy && !self.is_exact {
             return Duration::ZERO;
         }
         // The program's clock goes as fast as it has processors: an instant that it reaches never is waited for no longer than the latest.
@@ -349,7 +354,7 @@ impl Agent {
         let end = Instant::now() + BUSY_FOR;
         loop {
             let busy = self.drain();
-            if !busy || Instant::now() > end {
+            if !busy || self.is_exact || Instant::now() > end {
                 return busy;
             }
         }
@@ -361,6 +366,7 @@ impl Agent {
         for block in threads::all() {
             let ended = block.state.load(Acquire) == ENDED;
             most = self.drain_ring(block).max(most);
+            self.take_tallies(block);
             let lost = if block.lost.load(Relaxed) > 0 { block.lost.swap(0, Relaxed) } else { 0 };
             if lost > 0 {
                 self.conductor.lost(profiler::FuncId(0), lost.into());
@@ -379,38 +385,42 @@ impl Agent {
         most > RING_COUNT / 4
     }
 
+    /// Takes what is in a thread's ring. Returns how much.
     fn drain_ring(&mut self, block: &Header) -> usize {
-        let first = block.drained.tail.load(Relaxed);
-        let mut tail = first;
-        loop {
-            let entry = block.entry(tail);
-            let ready = entry.ready.load(Acquire);
-            if ready == 0 {
-                // Taken and never filled, by a stub that a signal's handler has left by longjmp; or not yet filled.
-                if block.head.load(Acquire).saturating_sub(tail) < ABANDONED {
-                    break;
-                }
-                block.lost.fetch_add(1, Relaxed);
-                tail += 1;
-                continue;
+        let (mut batch, mut all) = ([Done::default(); drain::BATCH], 0);
+        // A thread that is faster than we are is left to drain its ring itself.
+        while all < RING_COUNT {
+            let taken = drain::take(block, &mut batch);
+            for done in &batch[..taken] {
+                self.conductor.sample(&Sample {
+                    function: profiler::FuncId(Id::of_record(done.record).0),
+                    call_site: done.call_site,
+                    ticks: done.ticks,
+                    nested: 0,
+                    children: done.children,
+                    outermost: done.outermost,
+                });
             }
-            let sample = Sample {
-                function: profiler::FuncId(Id::of_record(ready - 1).0),
-                call_site: entry.call_site.load(Relaxed),
-                ticks: entry.ticks.load(Relaxed),
-                nested: entry.nested.load(Relaxed),
-                children: entry.children.load(Relaxed),
-            };
-            self.conductor.sample(&sample);
-            entry.ready.store(0, Relaxed);
-            tail += 1;
-            if (tail - first).is_multiple_of(64) {
-                block.drained.tail.store(tail, Release);
+            all += taken;
+            if taken == 0 {
+                break;
             }
         }
-        block.drained.tail.store(tail, Release);
-        self.samples += tail - first;
-        (tail - first) as usize
+        self.samples += all as u64;
+        all
+    }
+
+    /// Takes what a thread has added up itself.
+    fn take_tallies(&mut self, block: &Header) {
+        if block.begun.load(Acquire) == 0 {
+            return;
+        }
+        for number in 1..threads::records_of(block).min(functions::count()) {
+            if tally::take(block, Id(number), &mut self.tally) {
+                self.conductor.tally(&self.tally);
+                self.samples += self.tally.calls;
+            }
+        }
     }
 
     /// The counts of a thread that has ended; its records are zero afterwards.

@@ -147,9 +147,9 @@ pub(crate) fn work() -> Ticks {
     Ticks((all - hooks.min(MOST * all)) as u64)
 }
 
-/// What the timing hooks of a thread have taken, in ticks.
+/// What our hooks have taken of a thread, in ticks.
 fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
-    block.skipped.load(Relaxed) as f64 * costs.skip + block.finished.load(Relaxed) as f64 * costs.pair
+    block.skipped.load(Relaxed) as f64 * costs.skip + block.hidden.load(Relaxed) as f64
 }
 
 /// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of it comes in a tick of the counter.

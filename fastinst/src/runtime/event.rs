@@ -1,9 +1,10 @@
 //! An event: all the rules, for whatever the stubs leave out.
 //!
-//! Nothing here allocates, takes a lock, or waits for anybody but the agent when a ring is full. It may run in a signal handler that has
+//! Nothing here allocates, takes a lock, or waits: a thread whose ring is full empties it itself. It may run in a signal handler that has
 //! interrupted a stub, or this very module on the same thread: then the entry is counted in the function's common counter, and
 //! nothing else is done. A handler's stubs do not ask whether they interrupt us: so whatever they count up is counted up here by
-//! one instruction, too. The program's `errno` is as it was.
+//! one instruction, too. The program's `errno` is as it was. What an event takes here is no time of the calls around it: the thread's
+//! own clock stands still.
 //!
 //! # Safety
 //!
@@ -11,14 +12,13 @@
 #![allow(unsafe_code)]
 
 use super::functions::{self, Id};
-use super::layout::{FRAME, Frame, Function, Header, RING_ROOM, Record};
+use super::layout::{FRAME, Frame, Function, Header, OUTERMOST, Record, lap};
 use super::sites::{self, Owners};
-use super::stub::{MULTIPLIER, NO_SITE};
+use super::stub::{BIAS, MULTIPLIER, NO_SITE, PAIR};
 use super::threads::{self, Caller};
-use super::{agent, arrivals};
-use super::{guest, measure, modes};
+use super::{arrivals, drain, guest, modes, tally};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, compiler_fence};
+use std::sync::atomic::compiler_fence;
 use wordpatch::Ticks;
 use wordpatch::os;
 
@@ -29,23 +29,9 @@ const ANOTHER_STACK: u64 = 64 << 20;
 /// never return.
 const OVERRUN: i32 = -64;
 
-/// How long a thread waits for room in its ring before it gives a sample up, in seconds: the agent needs some microseconds once it
-/// runs, and on a busy machine it runs when it is its turn.
-const PATIENCE: f64 = 1.0;
-
-/// Somebody has waited in vain: nobody waits again before the agent has come. It may not be there at all, in a child that was made
-/// behind the C library's back.
-static RESIGNED: AtomicBool = AtomicBool::new(false);
-
-/// The agent has come, and takes what is in the rings.
-pub(super) fn agent_has_come() {
-    if RESIGNED.load(Relaxed) {
-        RESIGNED.store(false, Relaxed);
-    }
-}
-
 /// An enter hook was called.
 pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32) {
+    let now = Ticks::now().0;
     if !guest::is_running() && !guest::awaken() {
         return;
     }
@@ -54,7 +40,7 @@ pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32
         match threads::caller() {
             Caller::Ours => {}
             Caller::Passing => count_late(id),
-            Caller::Observed(block) => guarded(block, sp, || count_late(id), || enter_on(block, id, sp)),
+            Caller::Observed(block) => guarded(block, sp, now, || count_late(id), || enter_on(block, id, sp, now)),
         }
     }
     os::set_errno(errno);
@@ -70,13 +56,14 @@ pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32) 
     if let Some(id) = identify(address, site)
         && let Caller::Observed(block) = threads::caller()
     {
-        guarded(block, sp, || (), || exit_on(block, id, call_site, now));
+        guarded(block, sp, now, || (), || exit_on(block, id, call_site, now));
     }
     os::set_errno(errno);
 }
 
 /// The last open call of a function has ended, and its quota is used up.
 pub(super) extern "C" fn enough(record: u32) {
+    let now = Ticks::now().0;
     if !guest::is_running() {
         return;
     }
@@ -84,23 +71,30 @@ pub(super) extern "C" fn enough(record: u32) {
     if let Caller::Observed(block) = threads::caller()
         && let Some(mine) = block.record(record)
     {
-        modes::retire(Id::of_record(record), mine.term.load(Relaxed));
+        off_the_clock(block, now, || modes::retire(Id::of_record(record), mine.term.load(Relaxed)));
     }
     os::set_errno(errno);
 }
 
 /// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted. An event that was left by
 /// `longjmp` out of the signal's handler is known by its stack pointer: it lies below ours.
-fn guarded(block: &Header, sp: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
+fn guarded(block: &Header, sp: u64, now: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
     let busy = block.busy.load(Relaxed);
     if busy != 0 && (sp < busy || signal_stack().contains(&sp)) {
         return otherwise();
     }
     block.busy.store(sp, Relaxed);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
-    act();
+    off_the_clock(block, now, act);
     compiler_fence(std::sync::atomic::Ordering::SeqCst);
     block.busy.store(0, Relaxed);
+}
+
+/// The thread's own clock stands still from `now` until `act` is over. What handlers have hidden meanwhile lies within that.
+fn off_the_clock(block: &Header, now: u64, act: impl FnOnce()) {
+    let hidden = block.hidden.load(Relaxed);
+    act();
+    block.hidden.store(hidden.wrapping_add(Ticks::now().since(Ticks(now)).0), Relaxed);
 }
 
 fn count_late(id: Id) {
@@ -147,7 +141,7 @@ fn known(address: u64) -> Option<Id> {
     })
 }
 
-fn enter_on(block: &Header, id: Id, sp: u64) {
+fn enter_on(block: &Header, id: Id, sp: u64, now: u64) {
     let function = id.function();
     let Some(record) = record_of(block, id, function) else { return count_late(id) };
     let counts = modes::mode_counts(function);
@@ -161,31 +155,31 @@ fn enter_on(block: &Header, id: Id, sp: u64) {
         if timed && record.left.load(Relaxed) > 0 {
             record.skip.store(draw(block, function), Relaxed);
             record.left.fetch_sub(1, Relaxed);
-            push(block, id, record, sp, true);
+            push(block, id, record, sp, Some(now));
         } else if timed {
-            beyond_quota(block, id, record, function, sp);
+            beyond_quota(block, id, record, function, [sp, now]);
         } else {
             record.skip.fetch_sub(1, Relaxed);
             block.skipped.fetch_add(1, Relaxed);
             if record.open.load(Relaxed) != 0 {
-                push(block, id, record, sp, false);
+                push(block, id, record, sp, None);
             }
         }
     }
 }
 
 /// A call that would be timed, after the quota.
-fn beyond_quota(block: &Header, id: Id, record: &Record, function: &Function, sp: u64) {
+fn beyond_quota(block: &Header, id: Id, record: &Record, function: &Function, [sp, now]: [u64; 2]) {
     let left = record.left.load(Relaxed);
     if function.quota.load(Relaxed) == i32::MAX {
         record.left.store(i32::MAX, Relaxed);
-        return push(block, id, record, sp, true);
+        return push(block, id, record, sp, Some(now));
     }
     record.left.store(left - 1, Relaxed);
     if record.open.load(Relaxed) == 0 || left < OVERRUN {
         modes::retire(id, record.term.load(Relaxed));
     } else {
-        push(block, id, record, sp, false);
+        push(block, id, record, sp, None);
     }
 }
 
@@ -271,13 +265,16 @@ fn drop_frame(block: &Header, index: usize) {
     }
     if frame.time.load(Relaxed) != 0 {
         block.lost.fetch_add(1, Relaxed);
+        // The one below has called what it has called.
+        block.frame(index - 1).children.fetch_add(frame.children.load(Relaxed), Relaxed);
     }
 }
 
-fn push(block: &Header, id: Id, record: &Record, sp: u64, timed: bool) {
+/// A frame, of a call that is timed from `now` on, if at all.
+fn push(block: &Header, id: Id, record: &Record, sp: u64, now: Option<u64>) {
     let at = depth(block);
     if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr() {
-        block.lost.fetch_add(u32::from(timed), Relaxed);
+        block.lost.fetch_add(u32::from(now.is_some()), Relaxed);
         return;
     }
     let frame = block.frame(at);
@@ -289,11 +286,10 @@ fn push(block: &Header, id: Id, record: &Record, sp: u64, timed: bool) {
     frame.time.store(0, Relaxed);
     frame.record.store(id.record(), Relaxed);
     frame.term.store(record.term.load(Relaxed), Relaxed);
-    frame.finished.store(block.finished.load(Relaxed), Relaxed);
     frame.children.store(0, Relaxed);
     record.open.fetch_add(1, Relaxed);
-    if timed {
-        frame.time.store(Ticks::now().0, Relaxed);
+    if let Some(now) = now {
+        frame.time.store(now.wrapping_sub(block.hidden.load(Relaxed)), Relaxed);
     }
 }
 
@@ -315,12 +311,14 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
     let frame = block.frame(at);
     let started = frame.time.load(Relaxed);
     if started != 0 {
-        let ticks = now.saturating_sub(started);
-        let parent = block.frame(at - 1);
-        parent.children.fetch_add(ticks, Relaxed);
-        let nested = block.finished.load(Relaxed).wrapping_sub(frame.finished.load(Relaxed));
-        block.finished.fetch_add(1, Relaxed);
-        record_sample(block, id, [ticks, frame.children.load(Relaxed), call_site, nested]);
+        let children = frame.children.load(Relaxed);
+        let (measured, bias) = (now.wrapping_sub(block.hidden.load(Relaxed)).wrapping_sub(started), BIAS.load(Relaxed));
+        // It took no less than what it called, and the bias. Counters of two cores may differ, too.
+        let ticks = (measured as i64).max((children + bias) as i64) as u64;
+        let outermost = record.open.load(Relaxed) == 1;
+        block.frame(at - 1).children.fetch_add(ticks - bias, Relaxed);
+        block.hidden.fetch_add(PAIR.load(Relaxed), Relaxed);
+        finish(block, &drain::Done { record: id.record(), outermost, ticks, children, call_site });
     }
     set_depth(block, at);
     if record.open.fetch_sub(1, Relaxed) == 1 && record.left.load(Relaxed) <= 0 {
@@ -328,52 +326,25 @@ fn exit_on(block: &Header, id: Id, call_site: u64, now: u64) {
     }
 }
 
-/// Puts a sample into the ring, when there is room.
-fn record_sample(block: &Header, id: Id, [ticks, children, call_site, nested]: [u64; 4]) {
-    if !has_room(block) && !wait_for_room(block) {
-        block.lost.fetch_add(1, Relaxed);
-        return;
+/// A timed call is done: into the ring with it, which is emptied first if it is full.
+fn finish(block: &Header, done: &drain::Done) {
+    if !drain::has_room(block) {
+        // What handlers time meanwhile is as good as any other: they may come in, and empty the ring in their turn.
+        let busy = block.busy.swap(0, Relaxed);
+        drain::drain_own(block);
+        block.busy.store(busy, Relaxed);
+    }
+    if !drain::has_room(block) {
+        // A handler, whose thread is in the middle of filling the oldest entry.
+        return tally::folding(block, || tally::fold(block, done));
     }
     let head = block.head.fetch_add(1, Relaxed);
     let entry = block.entry(head);
-    entry.ticks.store(ticks, Relaxed);
-    entry.children.store(children, Relaxed);
-    entry.call_site.store(call_site, Relaxed);
-    entry.nested.store(nested as u32, Relaxed);
-    entry.ready.store(id.record() + 1, Release);
-}
-
-fn has_room(block: &Header) -> bool {
-    // The tail first: between the two a signal's handler may have added some, and the agent taken them.
-    let tail = block.drained.tail.load(Acquire);
-    block.head.load(Relaxed).wrapping_sub(tail) < RING_ROOM as u64
-}
-
-/// Calls the agent, and gives it time. Signals' handlers that come meanwhile leave everything as it is, so that they are not nested in
-/// anything: they wait in the same way.
-fn wait_for_room(block: &Header) -> bool {
-    if !agent::is_there() || RESIGNED.load(Relaxed) {
-        return false;
-    }
-    let start = Ticks::now();
-    let end = Ticks(start.0 + guest::clock().ticks(PATIENCE).0);
-    let busy = block.busy.swap(0, Relaxed);
-    let mut looks = 0;
-    while !has_room(block) && !RESIGNED.load(Relaxed) {
-        if Ticks::now() > end {
-            RESIGNED.store(true, Relaxed);
-        }
-        if looks % 64 == 0 {
-            agent::call();
-        }
-        looks += 1;
-        if looks < 1000 { os::threads::give_way() } else { os::threads::pause() }
-    }
-    block.busy.store(busy, Relaxed);
-    // Calls around this one have become longer by that: as much as by so many timed calls inside.
-    let as_pairs = Ticks::now().since(start).0 as f64 / measure::pair();
-    block.finished.fetch_add(as_pairs as u64, Relaxed);
-    has_room(block)
+    entry.ticks.store(done.ticks, Relaxed);
+    entry.children.store(done.children, Relaxed);
+    entry.call_site.store(done.call_site, Relaxed);
+    let outermost = if done.outermost { OUTERMOST } else { 0 };
+    entry.ready.store(done.record | outermost | lap(head), Release);
 }
 
 #[cfg(test)]

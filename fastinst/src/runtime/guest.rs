@@ -148,6 +148,9 @@ fn begin() -> Result<(), String> {
     garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
     drop(garden);
+    if config.policy == profiler::Policy::Exact {
+        modes::time_every_call();
+    }
     let clock = measure::clock(start);
     let directory = std::env::current_dir().unwrap_or_default();
     if GUEST.set(Guest { config, policy, clock, selector, directory }).is_err() {

@@ -2,15 +2,19 @@
 //!
 //! ```text
 //!   a thread's block, one mapping:
-//!   ┌────────┬──────────────────┬───────────────────────────────────────────┬───────────────────────────┐
-//!   │ header │ ring: those done │ records: one for each function, by number │ frames: calls being timed │
-//!   └────────┴──────────────────┴───────────────────────────────────────────┴───────────────────────────┘
-//!   0        RING               RECORDS                                     RECORDS + capacity
+//!   ┌────────┬──────────────────┬───────────────────────────────────────────┬───────────────────┬───────────────────────────┐
+//!   │ header │ ring: those done │ records: one for each function, by number │ tallies: pointers │ frames: calls being timed │
+//!   └────────┴──────────────────┴───────────────────────────────────────────┴───────────────────┴───────────────────────────┘
+//!   0        RING               RECORDS                                     RECORDS + capacity  behind a pointer a record
 //! ```
 //!
-//! A block is written by its thread, without locked instructions. The agent reads counts and the ring; what it writes is the ring's
-//! tail. Frames are address space for a recursion as deep as stacks are; pages of it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and come back: so every place is taken by one instruction (`add`, `xadd`)
-//! before it is filled.
+//! A block is written by its thread, without locked instructions. The agent reads counts and the ring. Both take entries out of the
+//! ring, as [`drain`](super::drain) says: its tail is the only word that both write. Frames are address space for a recursion as deep as
+//! stacks are; pages of it come with the first call that is so deep. Signal handlers interrupt the thread anywhere and come back: so
+//! every place is taken by one instruction (`add`, `xadd`) before it is filled.
+//!
+//! A thread's *own clock* is the time stamp counter less [`Header::hidden`], the time that measuring has taken: it stands still while a
+//! call is being accounted for, and so hooks take no time of the calls that they lie in. All durations are by this clock.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 
@@ -20,15 +24,13 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 pub(crate) struct Frame {
     /// The stack pointer of the enter hook.
     pub(crate) sp: AtomicU64,
-    /// When the call was entered; zero if it is not timed.
+    /// When the call was entered, by the thread's own clock; zero if it is not timed.
     pub(crate) time: AtomicU64,
     /// Its function, as the offset of its record.
     pub(crate) record: AtomicU32,
     /// The term of its function that it was entered in.
     pub(crate) term: AtomicU32,
-    /// How many timed calls the thread had finished when it was entered.
-    pub(crate) finished: AtomicU64,
-    /// What the timed calls directly inside of it took.
+    /// What the timed calls directly inside of it took, without what is measured of a call that does nothing.
     pub(crate) children: AtomicU64,
 }
 
@@ -36,13 +38,13 @@ pub(crate) struct Frame {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// The offset of its function's record, and one, stored last; zero before.
+    /// Stored last: the offset of its function's record, a multiple of 32; in the lowest five bits the lap of the ring that the entry
+    /// belongs to; in the highest whether no other call of the function was open around it.
     pub(crate) ready: AtomicU32,
-    /// Timed calls inside of it.
-    pub(crate) nested: AtomicU32,
-    /// How long it took.
+    pub(crate) unused: AtomicU32,
+    /// How long it took, with what is measured of a call that does nothing. Never less than that and the calls inside.
     pub(crate) ticks: AtomicU64,
-    /// What those directly inside took.
+    /// What the timed calls directly inside took.
     pub(crate) children: AtomicU64,
     /// Where it was called: a return address.
     pub(crate) call_site: AtomicU64,
@@ -98,9 +100,9 @@ pub(crate) struct Header {
     pub(crate) top: AtomicPtr<Frame>,
     /// Where frames end.
     pub(crate) limit: AtomicPtr<Frame>,
-    /// Timed calls that are done.
-    pub(crate) finished: AtomicU64,
-    /// Entries taken in the ring.
+    /// The time that measuring has taken on this thread: what its own clock is behind the counter.
+    pub(crate) hidden: AtomicU64,
+    /// Entries taken in the ring. It begins with one lap, so that memory of zeroes belongs to none that is running.
     pub(crate) head: AtomicU64,
     /// Calls that the timing stub has left out: what they have cost is no time of the program's.
     pub(crate) skipped: AtomicU64,
@@ -116,9 +118,7 @@ pub(crate) struct Header {
     /// | 1 live | its thread writes | a thread that takes it, from free |
     /// | 2 ended | its thread is gone | its thread, at its end |
     pub(crate) state: AtomicU32,
-    /// Held by who drains the ring.
-    pub(crate) draining: AtomicU32,
-    /// Timed calls that never ended, or for which there was no room.
+    /// Timed calls that never ended, or for which there was no memory.
     pub(crate) lost: AtomicU32,
     pub(crate) next: AtomicPtr<Header>,
     pub(crate) mapped: AtomicU64,
@@ -126,15 +126,21 @@ pub(crate) struct Header {
     pub(crate) farewells: AtomicU32,
     /// The processor time of its thread, and of those that had it before.
     pub(crate) clock: super::clock::ThreadClock,
+    /// Where its tallies get their memory.
+    pub(crate) slab: AtomicPtr<super::tally::Slab>,
+    /// Foldings of entries into tallies that were begun, and that are over.
+    pub(crate) begun: AtomicU64,
+    /// See `begun`.
+    pub(crate) done: AtomicU64,
     /// On lines of its own: what its thread writes all the time lies on the first.
     pub(crate) drained: Drained,
 }
 
-/// What who drains writes.
+/// What the agent writes, too.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub(crate) struct Drained {
-    /// Entries that were drained.
+    /// Entries that were taken out of the ring.
     pub(crate) tail: AtomicU64,
 }
 
@@ -151,6 +157,10 @@ pub(crate) const FEW_FRAMES: usize = 1 << 10;
 pub(crate) const RING: usize = 4096;
 pub(crate) const ENTRY: usize = size_of::<Entry>();
 pub(crate) const RING_COUNT: usize = 1024;
+/// The highest bit of [`Entry::ready`].
+pub(crate) const OUTERMOST: u32 = 1 << 31;
+/// The lowest bits of it.
+pub(crate) const LAPS: u32 = RECORD as u32 - 1;
 /// When so many entries are taken there is no room for more. A signal's handler may come between looking and taking, and take the
 /// last one itself; so some are left for as many handlers as interrupt each other.
 pub(crate) const RING_ROOM: usize = RING_COUNT - 32;
@@ -159,8 +169,18 @@ pub(crate) const RECORD: usize = size_of::<Record>();
 pub(crate) const FUNCTION: usize = size_of::<Function>();
 
 // What the assembly takes for granted.
-const _: () = assert!(FRAME == 40 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
+const _: () = assert!(FRAME == 32 && ENTRY == 32 && RECORD == 32 && FUNCTION == 64);
 const _: () = assert!(RING_COUNT.is_power_of_two() && size_of::<Header>() <= RING);
+
+/// What lies before the frames, for records of that size.
+pub(crate) const fn before_frames(records: usize) -> usize {
+    RECORDS + records + records / RECORD * size_of::<usize>()
+}
+
+/// What [`Entry::ready`] has in its lowest bits in the lap of that entry.
+pub(crate) const fn lap(number: u64) -> u32 {
+    (number / RING_COUNT as u64) as u32 & LAPS
+}
 
 impl Header {
     fn at<'b, T>(&self, offset: usize) -> &'b T {
@@ -183,8 +203,15 @@ impl Header {
         self.at(RING + (number as usize % RING_COUNT) * ENTRY)
     }
 
+    /// Where the tally of the function is, whose record lies at that offset; `None` as for [`Self::record`].
+    pub(crate) fn tally<'b>(&self, offset: u32) -> Option<&'b AtomicPtr<super::tally::Tally>> {
+        let capacity = self.capacity.load(std::sync::atomic::Ordering::Relaxed);
+        let place = RECORDS + capacity as usize + offset as usize / RECORD * size_of::<usize>();
+        (u64::from(offset) < capacity).then(|| self.at(place))
+    }
+
     pub(crate) fn frame<'b>(&self, index: usize) -> &'b Frame {
         debug_assert!(index < FRAME_COUNT, "frame {index}");
-        self.at(RECORDS + self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize + index * FRAME)
+        self.at(before_frames(self.capacity.load(std::sync::atomic::Ordering::Relaxed) as usize) + index * FRAME)
     }
 }

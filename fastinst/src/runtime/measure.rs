@@ -9,15 +9,16 @@
 //! This module exists to call stubs as a trampoline does.
 #![allow(unsafe_code)]
 
+use super::drain;
 use super::functions::Id;
-use super::layout::{Header, RING_COUNT};
+use super::layout::Header;
 use super::skip;
 use super::stub;
 use super::threads::{self, Caller};
 use profiler::{Clock, Costs};
 use std::arch::asm;
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use wordpatch::Ticks;
 
@@ -97,17 +98,15 @@ static COSTS: OnceLock<Costs> = OnceLock::new();
 
 /// What the stubs cost, measured once, on a thread that is observed.
 pub(crate) fn costs() -> Costs {
-    *COSTS.get_or_init(measure_costs)
+    let costs = *COSTS.get_or_init(measure_costs);
+    stub::PAIR.store(costs.pair as u64, Relaxed);
+    stub::BIAS.store(costs.bias as u64, Relaxed);
+    costs
 }
 
 /// The same as far as they are known. Usable in a signal handler.
 pub(super) fn known_costs() -> Costs {
     COSTS.get().copied().unwrap_or(GUESS)
-}
-
-/// What a timed call costs, as far as is known. Usable in a signal handler.
-pub(super) fn pair() -> f64 {
-    COSTS.get().map_or(GUESS.pair, |costs| costs.pair)
 }
 
 const GUESS: Costs = Costs { pair: 45.0, bias: 24.0, count: 2.0, toggle: 450.0, skip: 4.0 };
@@ -166,17 +165,14 @@ fn call(stub: extern "C" fn()) {
 
 /// What lies in the ring, taken out.
 fn drained(block: &Header) -> Vec<u64> {
-    let tail = block.drained.tail.load(Relaxed);
-    let head = block.head.load(Relaxed);
-    assert!(head - tail <= RING_COUNT as u64, "a ring holds no more");
-    let ticks = (tail..head).map(|number| {
-        let entry = block.entry(number);
-        entry.ready.store(0, Relaxed);
-        entry.ticks.load(Acquire)
-    });
-    let ticks = ticks.collect();
-    block.drained.tail.store(head, Relaxed);
-    ticks
+    let mut ticks = Vec::new();
+    let mut batch = [drain::Done::default(); drain::BATCH];
+    loop {
+        match drain::take(block, &mut batch) {
+            0 => return ticks,
+            taken => ticks.extend(batch[..taken].iter().map(|done| done.ticks)),
+        }
+    }
 }
 
 /// The clock over a whole run, for the report.

@@ -20,7 +20,7 @@ use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use wordpatch::Ticks;
 
 #[cfg(test)]
@@ -65,11 +65,26 @@ pub(crate) fn mode_counts(function: &Function) -> bool {
     }
 }
 
-/// A new function: its entries are counted until the agent decides.
+/// The table of skips for functions that are timed from their first call on, where every call is to be timed; null elsewhere.
+static EVERY_CALL: AtomicPtr<[u16; 256]> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on new functions do not wait for the agent: all their calls are timed.
+pub(crate) fn time_every_call() {
+    EVERY_CALL.store(skip::table_for(0.0), Release);
+}
+
+/// A new function: its entries are counted until the agent decides, or all its calls are timed.
 pub(crate) fn begin(id: Id, address: u64) {
     let function = id.function();
     function.rest.store(REST_COUNT, Relaxed);
-    function.custody.settle(State::Retired);
+    let table = EVERY_CALL.load(Acquire);
+    if table.is_null() {
+        function.custody.settle(State::Retired);
+    } else {
+        function.quota.store(i32::MAX, Relaxed);
+        function.skips.store(table, Relaxed);
+        function.custody.settle(State::On);
+    }
     // Last: it says that the agent may give it a mode.
     function.address.store(address, Release);
 }
@@ -81,8 +96,13 @@ pub(crate) fn set(id: Id, mode: Mode) {
     let state = function.custody.state();
     let act = match mode {
         Mode::Sample(draw) => {
+            // A new term would lose the calls that are open, for nothing if the function was timed from its first call on.
+            let times_all = !EVERY_CALL.load(Relaxed).is_null();
+            let goes_on = times_all && state == State::On && function.quota.load(Relaxed) == i32::MAX && draw.quota == u32::MAX;
             arm(function, &draw);
-            begin_term(function);
+            if !goes_on {
+                begin_term(function);
+            }
             function.rest.store(rest(draw.then), Release);
             if state == State::On { Act::Renew } else { Act::Rearm }
         }

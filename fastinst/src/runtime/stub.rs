@@ -13,7 +13,8 @@
 //! - the topmost frame must not lie below the stack pointer: such a frame is dead;
 //! - while a frame of the function is open, every enter leaves one, so that exits pair last in, first out.
 //!
-//! Two `rdtsc` are what a timed call costs; everything else hides behind them.
+//! Two readings of the time stamp counter are what a timed call costs; everything else hides behind them. The first need not wait for
+//! anything; the second waits until everything before it is done (`rdtscp`), or it would be taken while a short function still runs.
 //!
 //! # Safety
 //!
@@ -22,7 +23,9 @@
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
 use super::event;
-use super::layout::{ENTRY, Entry, FRAME, Frame, Function, Header, RECORDS, RING, RING_COUNT, RING_ROOM, Record};
+use super::layout::{
+    ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT, RING_ROOM, Record,
+};
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -76,6 +79,13 @@ pub(crate) fn thread_offset() -> i32 {
 
 /// Where the table of functions lies; set before any trampoline leads here.
 pub(crate) static FUNCTIONS: AtomicU64 = AtomicU64::new(0);
+
+/// What a timed call adds to the time of the one that it is inside of, in ticks: its thread's own clock stands still for so long. Zero
+/// until it is measured.
+pub(crate) static PAIR: AtomicU64 = AtomicU64::new(0);
+
+/// What is measured of a call that does nothing, in ticks. Zero until it is measured.
+pub(crate) static BIAS: AtomicU64 = AtomicU64::new(0);
 
 /// What the random generator is multiplied by (Knuth's MMIX).
 pub(crate) const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
@@ -156,14 +166,13 @@ pub(crate) extern "C" fn time_enter() {
         "mov qword ptr [rdx + {time}], 0",
         "mov dword ptr [rdx + {f_record}], r11d",
         "mov dword ptr [rdx + {frame_term}], edi",
-        "mov rax, qword ptr [r9 + {finished}]",
-        "mov qword ptr [rdx + {frame_finished}], rax",
         "mov qword ptr [rdx + {children}], 0",
         "inc dword ptr [r8 + {open}]",
         "mov rcx, rdx",
         "rdtsc",
         "shl rdx, 32",
         "or rax, rdx",
+        "sub rax, qword ptr [r9 + {hidden}]",
         "mov qword ptr [rcx + {time}], rax",
         "ret",
         // Left out.
@@ -193,7 +202,7 @@ pub(crate) extern "C" fn time_enter() {
         top = const offset_of!(Header, top),
         limit = const offset_of!(Header, limit),
         random = const offset_of!(Header, random),
-        finished = const offset_of!(Header, finished),
+        hidden = const offset_of!(Header, hidden),
         skipped = const offset_of!(Header, skipped),
         address = const RECORD_ADDRESS,
         count = const RECORD_COUNT,
@@ -208,7 +217,6 @@ pub(crate) extern "C" fn time_enter() {
         time = const offset_of!(Frame, time),
         f_record = const offset_of!(Frame, record),
         frame_term = const offset_of!(Frame, term),
-        frame_finished = const offset_of!(Frame, finished),
         children = const offset_of!(Frame, children),
         multiplier = const MULTIPLIER,
         slow = sym slow_enter,
@@ -240,32 +248,46 @@ pub(crate) extern "C" fn time_exit() {
         "jne 7f",
         "cmp qword ptr [rdi - {frame} + {time}], 0",
         "je 4f",
+        // Waits for all that comes before it: a plain reading is taken while the function's body still runs.
+        "rdtscp",
+        "shl rdx, 32",
+        "or rax, rdx",
         "mov rcx, qword ptr [r9 + {head}]",
         "sub rcx, qword ptr [r9 + {tail}]",
         "cmp rcx, {ring_room}",
         "jae 7f",
+        "sub rax, qword ptr [r9 + {hidden}]",
+        "sub rax, qword ptr [rdi - {frame} + {time}]",
+        // A place in the ring. From here on r10 is the entry, and rcx the lap.
         "mov ecx, 1",
         "xadd qword ptr [r9 + {head}], rcx",
-        "and ecx, {ring_mask}",
-        "shl ecx, 5",
-        "lea rcx, [r9 + rcx + {ring}]",
-        // Who drains has written to those that come next: they are fetched while there is time.
-        "prefetchw byte ptr [rcx + {ahead}]",
-        "rdtsc",
-        "shl rdx, 32",
-        "or rax, rdx",
-        "sub rax, qword ptr [rdi - {frame} + {time}]",
-        "mov qword ptr [rcx + {ticks}], rax",
+        "mov edx, ecx",
+        "and edx, {ring_mask}",
+        "shl edx, 5",
+        "lea r10, [r9 + rdx + {ring}]",
+        // The other core may have read those that come next: they are fetched while there is time.
+        "prefetchw byte ptr [r10 + {ahead}]",
+        "shr rcx, {ring_bits}",
+        "and ecx, {laps}",
+        // It took no less than what it called, and the bias.
+        "mov rdx, qword ptr [rdi - {frame} + {children}]",
+        "mov qword ptr [r10 + {e_children}], rdx",
+        "add rdx, qword ptr [rip + {bias}]",
+        "cmp rax, rdx",
+        "cmovl rax, rdx",
+        "mov qword ptr [r10 + {ticks}], rax",
+        "sub rax, qword ptr [rip + {bias}]",
         "add qword ptr [rdi - 2*{frame} + {children}], rax",
-        "mov rax, qword ptr [rdi - {frame} + {children}]",
-        "mov qword ptr [rcx + {e_children}], rax",
-        "mov rax, qword ptr [r9 + {finished}]",
-        "sub rax, qword ptr [rdi - {frame} + {frame_finished}]",
-        "mov dword ptr [rcx + {nested}], eax",
-        "mov qword ptr [rcx + {call_site}], rsi",
-        "inc qword ptr [r9 + {finished}]",
-        "lea eax, [r11 + 1]",
-        "mov dword ptr [rcx + {ready}], eax",
+        "mov qword ptr [r10 + {call_site}], rsi",
+        "mov rax, qword ptr [rip + {pair}]",
+        "add qword ptr [r9 + {hidden}], rax",
+        // Outermost if this frame of the function is the only one.
+        "cmp dword ptr [r8 + {open}], 2",
+        "sbb eax, eax",
+        "and eax, {outermost}",
+        "or eax, r11d",
+        "or eax, ecx",
+        "mov dword ptr [r10 + {ready}], eax",
         "sub qword ptr [r9 + {top}], {frame}",
         "dec dword ptr [r8 + {open}]",
         "jz 5f",
@@ -286,7 +308,7 @@ pub(crate) extern "C" fn time_exit() {
         top = const offset_of!(Header, top),
         head = const offset_of!(Header, head),
         tail = const offset_of!(Header, drained.tail),
-        finished = const offset_of!(Header, finished),
+        hidden = const offset_of!(Header, hidden),
         address = const RECORD_ADDRESS,
         left = const RECORD_LEFT,
         term = const RECORD_TERM,
@@ -295,14 +317,17 @@ pub(crate) extern "C" fn time_exit() {
         time = const offset_of!(Frame, time),
         f_record = const offset_of!(Frame, record),
         frame_term = const offset_of!(Frame, term),
-        frame_finished = const offset_of!(Frame, finished),
         children = const offset_of!(Frame, children),
         ring = const RING,
         ring_room = const RING_ROOM,
         ahead = const 16 * ENTRY,
         ring_mask = const RING_COUNT - 1,
+        ring_bits = const RING_COUNT.trailing_zeros(),
+        laps = const LAPS,
+        outermost = const OUTERMOST,
+        pair = sym PAIR,
+        bias = sym BIAS,
         ready = const offset_of!(Entry, ready),
-        nested = const offset_of!(Entry, nested),
         ticks = const offset_of!(Entry, ticks),
         e_children = const offset_of!(Entry, children),
         call_site = const offset_of!(Entry, call_site),

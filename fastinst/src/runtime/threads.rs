@@ -9,7 +9,9 @@
 #![allow(unsafe_code)]
 
 use super::functions;
-use super::layout::{ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS};
+use super::layout::{
+    ENDED, FEW_FRAMES, FRAME, FRAME_COUNT, FREE, Frame, Header, LIVE, RECORD, RECORDS, RING_COUNT, before_frames,
+};
 use super::stub;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
@@ -124,13 +126,15 @@ fn create<'b>() -> Option<&'b Header> {
     let records = pages::round_up((functions + functions / 4 + 1024) * RECORD);
     // SAFETY: (1) a new mapping.
     let map = |len| unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite).ok().map(|at| (at, len)) };
-    let with = |frames: usize| map(RECORDS + records + pages::round_up(frames * FRAME));
+    let with = |frames: usize| map(before_frames(records) + pages::round_up(frames * FRAME));
     let many = if is_roomy() { with(FRAME_COUNT) } else { None };
     let (at, len) = many.or_else(|| with(FEW_FRAMES))?;
     // SAFETY: (1) zeroes are a header; (2) mapped for the life of the process.
     let block: &Header = unsafe { &*std::ptr::with_exposed_provenance(at.get()) };
     block.mapped.store(len as u64, Relaxed);
     block.capacity.store(records as u64, Relaxed);
+    block.head.store(RING_COUNT as u64, Relaxed);
+    block.drained.tail.store(RING_COUNT as u64, Relaxed);
     block.state.store(LIVE, Relaxed);
     let mut next = BLOCKS.load(Relaxed);
     loop {
@@ -157,7 +161,7 @@ fn reset(block: &Header) {
     wall.sp.store(u64::MAX, Relaxed);
     wall.record.store(u32::MAX, Relaxed);
     block.top.store(std::ptr::from_ref(block.frame(1)).cast_mut(), Relaxed);
-    let frames = (block.mapped.load(Relaxed) as usize - RECORDS - block.capacity.load(Relaxed) as usize) / FRAME;
+    let frames = (block.mapped.load(Relaxed) as usize - before_frames(block.capacity.load(Relaxed) as usize)) / FRAME;
     let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
     block.limit.store(limit, Relaxed);
     block.farewells.store(0, Relaxed);

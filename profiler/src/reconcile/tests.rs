@@ -38,7 +38,8 @@ fn any_profile(u: &mut Unstructured<'_>) -> Result<Profile> {
                 let ticks = u.int_in_range(0..=most)?;
                 let children = u.int_in_range(0..=ticks)?;
                 let (call_site, nested) = (u.int_in_range(0..=u64::from(n) + 1)?, u.int_in_range(0..=5)?);
-                conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested, children });
+                let outermost = u.ratio(3, 4)?;
+                conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested, children, outermost });
             }
             let most = 1u64 << u.int_in_range(1..=30)?;
             let more = if u.ratio(1, 2)? { 0 } else { u.int_in_range(0..=most)? };
@@ -141,7 +142,8 @@ fn told_completely() -> (Profile, ClockEvidence) {
     for (function, times, ticks, children, call_site) in calls {
         conductor.discovered(FuncId(function), 2);
         conductor.entered(FuncId(function), times);
-        (0..times).for_each(|_| conductor.sample(&Sample { function: FuncId(function), call_site, ticks, nested: 0, children }));
+        let sample = Sample { function: FuncId(function), call_site, ticks, nested: 0, children, outermost: true };
+        (0..times).for_each(|_| conductor.sample(&sample));
     }
     let mut profile = named(conductor.profile(Ticks(10_000_000)));
     profile.functions[0].arcs.clear();

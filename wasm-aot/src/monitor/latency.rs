@@ -437,7 +437,8 @@ impl State {
                 outer.children += ticks;
             }
             self.samples += 1;
-            conductor.sample(&Sample { function, call_site: 0, ticks, nested: open.nested, children: open.children });
+            let Open { nested, children, .. } = open;
+            conductor.sample(&Sample { function, call_site: 0, ticks, nested, children, outermost: true });
             return;
         }
     }

@@ -22,6 +22,9 @@ impl Stage {
     fn new(functions: usize, quota: u32, skip: Skip) -> Self {
         guest::prepare_tables().unwrap();
         guest::run_hooks();
+        // As they are measured on some machine, and the same for all tests: the rules and the stubs take them off.
+        PAIR.store(70, Relaxed);
+        BIAS.store(40, Relaxed);
         let new = || {
             let id = functions::add(NEXT_ADDRESS.fetch_add(16, Relaxed)).unwrap();
             modes::set(id, Mode::Sample(Draw { quota, skip, then: Rest::Count }));
@@ -39,25 +42,40 @@ impl Stage {
     }
 
     fn enter(&self, function: usize, sp: u64) {
-        enter_on(self.block, self.functions[function], sp);
+        enter_on(self.block, self.functions[function], sp, Ticks::now().0);
     }
 
     fn exit(&self, function: usize, now: u64) {
         exit_on(self.block, self.functions[function], 0x77, now);
     }
 
-    /// What lies in the ring: which function, how many timed calls inside, how long.
-    fn samples(&self) -> Vec<(usize, u32, u64)> {
-        let (tail, head) = (self.block.drained.tail.load(Relaxed), self.block.head.load(Relaxed));
-        let read = |number| {
-            let entry = self.block.entry(number);
-            let id = Id::of_record(entry.ready.swap(0, Relaxed) - 1);
-            let function = self.functions.iter().position(|&known| known == id).unwrap();
-            (function, entry.nested.load(Relaxed), entry.ticks.load(Relaxed))
-        };
-        let samples = (tail..head).map(read).collect();
-        self.block.drained.tail.store(head, Relaxed);
-        samples
+    /// What lies in the ring: which function, whether no other call of it was open around it, how long it took.
+    fn samples(&self) -> Vec<(usize, bool, u64)> {
+        self.done().into_iter().map(|(function, done)| (function, done.outermost, done.ticks)).collect()
+    }
+
+    fn done(&self) -> Vec<(usize, drain::Done)> {
+        let (mut batch, mut all) = ([drain::Done::default(); drain::BATCH], Vec::new());
+        loop {
+            let taken = drain::take(self.block, &mut batch);
+            all.extend(batch[..taken].iter().map(|done| (self.number(Id::of_record(done.record)), *done)));
+            if taken == 0 {
+                return all;
+            }
+        }
+    }
+
+    fn number(&self, id: Id) -> usize {
+        self.functions.iter().position(|&known| known == id).unwrap()
+    }
+
+    /// What the thread has added up itself since the last time, by function.
+    fn tallies(&self) -> Vec<(usize, profiler::Tally)> {
+        let taken = self.functions.iter().filter_map(|&id| {
+            let mut tally = profiler::Tally::default();
+            tally::take(self.block, id, &mut tally).then(|| (self.number(id), tally))
+        });
+        taken.collect()
     }
 
     fn which(&self) -> Vec<usize> {
@@ -89,12 +107,41 @@ fn a_call_is_timed_from_its_enter_to_its_exit_with_what_lies_inside() {
     stage.enter(1, HIGH - 64);
     stage.exit(1, Ticks::now().0 + 1_000_000);
     stage.exit(0, Ticks::now().0 + 5_000_000);
-    let children = stage.block.entry(1).children.load(Relaxed);
-    let samples = stage.samples();
+    let done = stage.done();
+    let (inner, outer) = (done[0].1, done[1].1);
     let bound = Ticks::now().0 + 5_000_000 - start;
-    assert_eq!((samples[0].0, samples[0].1, samples[1].0, samples[1].1), (1, 0, 0, 1));
-    assert!(samples[0].2 >= 1_000_000 && samples[1].2 >= 5_000_000 && samples[1].2 < bound);
-    assert_eq!((children, stage.count(0), stage.count(1)), (samples[0].2, 1, 1));
+    assert_eq!((done[0].0, done[1].0, inner.outermost, outer.outermost), (1, 0, true, true));
+    assert!(inner.ticks >= 1_000_000 && outer.ticks >= 5_000_000 && outer.ticks < bound);
+    let bias = BIAS.load(Relaxed);
+    assert_eq!((outer.children, inner.children), (inner.ticks - bias, 0));
+    assert_eq!((stage.count(0), stage.count(1)), (1, 1));
+}
+
+#[test]
+fn a_call_takes_no_less_than_what_it_called() {
+    let stage = Stage::new(2, u32::MAX, Skip::None);
+    let start = Ticks::now().0;
+    stage.enter(0, HIGH);
+    stage.enter(1, HIGH - 64);
+    stage.exit(1, start + 1_000_000);
+    // More was hidden than has passed.
+    stage.block.hidden.fetch_add(5_000_000, Relaxed);
+    stage.exit(0, start + 1_000_100);
+    let done = stage.done();
+    assert_eq!(done[1].1.ticks, done[1].1.children + BIAS.load(Relaxed));
+    assert_eq!(done[1].1.children, done[0].1.ticks - BIAS.load(Relaxed));
+}
+
+#[test]
+fn time_that_an_event_takes_is_hidden_from_the_calls_around_it() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let start = Ticks::now().0;
+    stage.enter(0, HIGH);
+    let before = stage.block.hidden.load(Relaxed);
+    guarded(stage.block, HIGH - 64, start, || unreachable!("nothing was interrupted"), || Ticks::spin(Ticks(2_000_000)));
+    assert!(stage.block.hidden.load(Relaxed) - before >= 2_000_000);
+    stage.exit(0, Ticks::now().0);
+    assert!(stage.done()[0].1.ticks <= Ticks::now().0 - start - 2_000_000 + BIAS.load(Relaxed));
 }
 
 #[test]
@@ -123,7 +170,7 @@ fn exits_pair_with_the_latest_enter_of_their_function() {
     }
     // One exit too many: its enter was not seen.
     stage.exit(0, u64::MAX);
-    assert_eq!(stage.samples().iter().map(|sample| sample.1).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(stage.samples().iter().map(|sample| sample.1).collect::<Vec<_>>(), [false, false, true]);
 }
 
 #[test]
@@ -203,19 +250,81 @@ fn a_full_stack_heals_or_loses_and_never_grows() {
 }
 
 #[test]
-fn a_ring_that_is_full_leaves_a_place_for_those_who_looked_before_the_last_was_taken() {
+fn a_thread_whose_ring_is_full_adds_its_calls_up_itself() {
+    let stage = Stage::new(2, u32::MAX, Skip::None);
+    let calls = 10 * RING_COUNT as u64;
+    for call in 0..calls {
+        stage.enter(0, HIGH);
+        stage.enter(1, HIGH - 8);
+        stage.exit(1, Ticks::now().0 + call);
+        stage.exit(0, Ticks::now().0 + 100_000);
+    }
+    let (tallies, left) = (stage.tallies(), stage.done());
+    for function in 0..2 {
+        let tally = &tallies[function].1;
+        let rest: Vec<&drain::Done> = left.iter().filter(|done| done.0 == function).map(|done| &done.1).collect();
+        assert_eq!((tallies[function].0, tally.calls + rest.len() as u64), (function, calls));
+        assert_eq!(tally.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), tally.calls);
+        assert_eq!(tally.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(), [&(0x77, tally.calls, tally.ticks)]);
+        assert_eq!(tally.outermost, (tally.calls, tally.ticks));
+        let longest = tally.buckets.iter().map(|bucket| bucket.0).max().unwrap();
+        let shortest = tally.buckets.iter().map(|bucket| bucket.0).min().unwrap();
+        assert_eq!((profiler::bucket(tally.max), profiler::bucket(tally.min)), (longest, shortest));
+    }
+    assert_eq!((stage.lost(), stage.tallies().len()), (0, 0), "what was taken is not taken again");
+    let children: u64 = tallies[0].1.children + left.iter().filter(|done| done.0 == 0).map(|done| done.1.children).sum::<u64>();
+    let inner: u64 = tallies[1].1.ticks + left.iter().filter(|done| done.0 == 1).map(|done| done.1.ticks).sum::<u64>();
+    assert_eq!(children, inner - calls * BIAS.load(Relaxed));
+}
+
+#[test]
+fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
-    let calls = RING_COUNT as u64;
-    for _ in 0..calls {
+    let done =
+        |call_site| drain::Done { record: stage.functions[0].record(), outermost: true, ticks: 50, children: 0, call_site };
+    tally::folding(stage.block, || (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50))));
+    let arcs = stage.tallies().remove(0).1.arcs;
+    // Of the fifty one is none, and thirty-two are told apart.
+    assert_eq!((arcs.len(), arcs[0]), (33, (0, 36, 1800)));
+    assert!(arcs[1..].iter().enumerate().all(|(at, arc)| *arc == (at as u64 + 1, 2, 100)));
+}
+
+#[test]
+fn a_place_that_is_never_filled_holds_nothing_up_for_good() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    // A stub that has taken it was left by longjmp.
+    stage.block.head.fetch_add(1, Relaxed);
+    for _ in 0..3 * RING_COUNT {
         stage.enter(0, HIGH);
         stage.exit(0, u64::MAX);
     }
-    let taken = stage.block.head.load(Relaxed) - stage.block.drained.tail.load(Relaxed);
-    assert!(taken < RING_COUNT as u64 && !has_room(stage.block), "{taken}");
-    assert_eq!((stage.count(0), u64::from(stage.lost())), (calls, calls - taken));
-    // One that has looked is interrupted by another.
-    stage.block.head.fetch_add(1, Relaxed);
-    assert_eq!(stage.block.entry(stage.block.head.load(Relaxed)).ready.load(Relaxed), 0, "nothing is written over");
+    let calls = stage.tallies().iter().map(|tally| tally.1.calls).sum::<u64>() + stage.done().len() as u64;
+    assert_eq!((calls, stage.lost()), (3 * RING_COUNT as u64, 1));
+}
+
+#[test]
+fn two_who_empty_a_ring_take_every_entry_once() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let calls = 50 * RING_COUNT as u64;
+    let block: &'static Header = stage.block;
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let (elsewhere, _) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let (mut batch, mut all) = ([drain::Done::default(); drain::BATCH], 0);
+            while !over.load(Relaxed) {
+                all += drain::take(block, &mut batch) as u64;
+            }
+            all
+        });
+        for _ in 0..calls {
+            stage.enter(0, HIGH);
+            stage.exit(0, Ticks::now().0);
+        }
+        over.store(true, Relaxed);
+        (other.join().unwrap(), ())
+    });
+    let own: u64 = stage.tallies().iter().map(|tally| tally.1.calls).sum();
+    assert_eq!((elsewhere + own + stage.done().len() as u64, stage.lost()), (calls, 0));
 }
 
 #[test]
@@ -238,15 +347,16 @@ fn an_event_that_interrupts_another_changes_nothing_but_the_common_count() {
     guarded(
         stage.block,
         HIGH,
+        Ticks::now().0,
         || unreachable!("nothing was interrupted"),
         || {
-            guarded(stage.block, HIGH - 100, || count_late(id), || ran = true);
+            guarded(stage.block, HIGH - 100, Ticks::now().0, || count_late(id), || ran = true);
         },
     );
     assert_eq!((ran, id.function().late.load(Relaxed), stage.block.busy.load(Relaxed)), (false, 1, 0));
     // One that was left by longjmp does not count as interrupted.
     stage.block.busy.store(HIGH - 100, Relaxed);
-    guarded(stage.block, HIGH, || unreachable!("the other was left"), || ran = true);
+    guarded(stage.block, HIGH, Ticks::now().0, || unreachable!("the other was left"), || ran = true);
     assert!(ran);
 }
 
@@ -338,13 +448,14 @@ fn exits_of_a_site_that_functions_share_end_the_call_of_the_function_that_the_ho
     assert_eq!(timed.join().unwrap(), (vec![1, 0], vec![0]));
 }
 
-/// Plays a script; returns which functions were timed, with how much inside, and the counts.
+/// Plays a script; returns which functions were timed, whether as the outermost call, and the counts. Every call takes the bias and what
+/// it called at least.
 fn run(
     stage: &Stage,
     script: &[(usize, bool)],
     enter: impl Fn(&Stage, usize),
     exit: impl Fn(&Stage, usize),
-) -> (Vec<(usize, u32)>, Vec<u64>) {
+) -> (Vec<(usize, bool)>, Vec<u64>) {
     let mut samples = Vec::new();
     for &(function, enters) in script {
         let full = depth(stage.block) > FRAME_COUNT - 10;
@@ -353,7 +464,10 @@ fn run(
         } else {
             exit(stage, function);
         }
-        samples.extend(stage.samples().iter().map(|&(function, nested, _)| (function, nested)));
+        for (function, done) in stage.done() {
+            assert!(done.ticks >= done.children + BIAS.load(Relaxed) && done.call_site == 0x77);
+            samples.push((function, done.outermost));
+        }
     }
     (samples, (0..stage.functions.len()).map(|function| stage.count(function)).collect())
 }

@@ -1,0 +1,79 @@
+//! Policy exact: every call is timed, none is lost, and times add up.
+
+mod support;
+
+use serde_json::Value;
+use support::*;
+
+/// The profile of a program under policy exact, and what it has printed.
+fn observed(source: &str, flags: &[&str]) -> Option<(Value, String)> {
+    if !has(if source.ends_with(".cc") { "g++" } else { "gcc" }) {
+        return None;
+    }
+    let to = folder("exact");
+    let program = compile(source, &to, &[&["-finstrument-functions"], flags].concat());
+    let path = to.join("p.json");
+    let output = run(&mut preloaded(&program, "exact", &path));
+    assert!(output.stderr.is_empty() && output.status.code().is_some(), "{source}: {output:?}");
+    Some((profile(&path), String::from_utf8_lossy(&output.stdout).into_owned()))
+}
+
+fn functions(profile: &Value) -> &[Value] {
+    profile["functions"].as_array().unwrap()
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn no_call_is_lost_while_threads_drain_their_rings_and_handlers_come_in_between() {
+    for flags in [["-O0"], ["-O1"]] {
+        let Some((profile, printed)) = observed("complete.c", &flags) else { return };
+        let alarms: f64 = printed.trim().parse().unwrap();
+        assert!(alarms > 0.0);
+        for (name, expected) in [("fib", 57_313.0), ("step", 300_000.0), ("work", 3.0), ("leave", 100.0), ("main", 1.0)] {
+            assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+        }
+        assert_eq!((calls(&profile, "on_alarm"), calls(&profile, "in_handler")), (alarms, 60.0 * alarms));
+        // Left by longjmp.
+        assert_eq!((calls(&profile, "jump"), number(&function(&profile, "jump")["samples"])), (100.0, 0.0));
+        let lost = number(&profile["header"]["spent"]["lost"]);
+        assert!((100.0..100.0 + 61.0 * alarms).contains(&lost), "{lost}");
+    }
+}
+
+#[test]
+fn totals_count_a_recursion_once_and_hold_what_was_called() {
+    let Some((profile, _)) = observed("complete.c", &["-O1"]) else { return };
+    let times = |name| {
+        let function = function(&profile, name);
+        (number(&function["total"]["value"]), number(&function["self"]["value"]))
+    };
+    let (main, fib) = (times("main"), times("fib"));
+    assert!(main.0 >= fib.0 && fib.0 >= fib.1 && fib.1 > 0.0, "{main:?} {fib:?}");
+    // Of its own call and what lies inside nothing is counted twice: the deepest of 57,313 is not the sum of all.
+    let mean = number(&function(&profile, "fib")["mean"]["value"]);
+    assert!(fib.0 < mean * 57_313.0 / 2.0, "{fib:?} {mean}");
+}
+
+#[test]
+fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
+    for (source, flags) in [("complete.c", ["-O0"]), ("calls.c", ["-O2"]), ("objects.cc", ["-O2"]), ("threads.c", ["-O1"])] {
+        let Some((profile, _)) = observed(source, &flags) else { return };
+        for function in functions(&profile) {
+            let Some(own) = function["self"]["value"].as_f64() else { continue };
+            let total = number(&function["total"]["value"]);
+            assert!(own >= 0.0 && own <= total * (1.0 + 1e-9), "{source}: {function}");
+        }
+    }
+}
+
+/// Functions of the C++ library that the program has copies of are met by their hooks only: they do not wait for the agent to be timed.
+#[test]
+fn every_call_of_a_position_independent_cxx_program_is_timed() {
+    let Some((profile, _)) = observed("library.cc", &["-O2", "-fPIE", "-pie"]) else { return };
+    let untimed = |function: &&Value| number(&function["calls"]["value"]) != number(&function["samples"]);
+    let untimed: Vec<&Value> = functions(&profile).iter().filter(untimed).map(|function| &function["name"]).collect();
+    assert!(functions(&profile).len() > 20 && untimed.is_empty(), "{untimed:?}");
+}
