@@ -1,6 +1,6 @@
 /*
- * Burns processor time in known parts. "split": three quarters in `three`, a quarter in `one`, which calls nothing. "library": half of it
- * in the C library, called by `fills`. "read": `reads` is in the kernel nearly always, `one` is not. "threads": four threads, each with
+ * Burns processor time in known parts. "split": three quarters in `three`, a quarter in `one`, which calls nothing. "library": about half of
+ * it in the C library, called by `fills`; "read": in the kernel, called by `reads`; both print the share of `one`, which is in neither. "threads": four threads, each with
  * both. "inlined": as split, in functions that are inlined into main. "many": 2,000 threads.
  */
 #include <fcntl.h>
@@ -14,6 +14,8 @@
 #ifndef TURNS
 #define TURNS 120000000
 #endif
+
+#define BUFFER ((size_t)1 << 20)
 
 static volatile unsigned long sink;
 
@@ -71,10 +73,39 @@ __attribute__((noinline)) void *worker(void *part) {
     return NULL;
 }
 
+static int zero;
+
+__attribute__((no_instrument_function)) static void fills_for(char *buffer, double until) {
+    while (now(CLOCK_THREAD_CPUTIME_ID) < until)
+        fills(buffer, BUFFER, 4);
+}
+
+__attribute__((no_instrument_function)) static void reads_for(char *buffer, double until) {
+    while (now(CLOCK_THREAD_CPUTIME_ID) < until)
+        reads(zero, buffer, BUFFER, 2);
+}
+
+/*
+ * Spends as long in `other` as in `one`, by turns, and says what `one` has taken: the last call of `other` in a turn takes as long as it
+ * takes. Turns differ in length, lest a clock that ticks evenly keep step with them.
+ */
+__attribute__((no_instrument_function)) static void alternate(void (*other)(char *, double), char *buffer) {
+    double ones = 0, all = 0;
+    for (int i = 0; i < 200; i++) {
+        double begin = now(CLOCK_THREAD_CPUTIME_ID);
+        one(TURNS / 160 * (1 + i % 7) / 2);
+        double middle = now(CLOCK_THREAD_CPUTIME_ID);
+        other(buffer, 2 * middle - begin);
+        ones += middle - begin;
+        all += now(CLOCK_THREAD_CPUTIME_ID) - begin;
+    }
+    fprintf(stderr, "one: %.4f\n", ones / all);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "split";
-    static char buffer[1 << 20];
-    int zero = open("/dev/zero", O_RDONLY);
+    static char buffer[BUFFER];
+    zero = open("/dev/zero", O_RDONLY);
     if (!strcmp(what, "split"))
         worker((void *)(TURNS / 8));
     else if (!strcmp(what, "inlined"))
@@ -83,21 +114,9 @@ int main(int argc, char **argv) {
             inlined_one(TURNS / 8);
         }
     else if (!strcmp(what, "library"))
-        for (int i = 0; i < 200; i++) {
-            double begin = now(CLOCK_THREAD_CPUTIME_ID);
-            one(TURNS / 80);
-            double middle = now(CLOCK_THREAD_CPUTIME_ID);
-            while (now(CLOCK_THREAD_CPUTIME_ID) - middle < middle - begin)
-                fills(buffer, sizeof buffer, 4);
-        }
+        alternate(fills_for, buffer);
     else if (!strcmp(what, "read"))
-        for (int i = 0; i < 200; i++) {
-            double begin = now(CLOCK_THREAD_CPUTIME_ID);
-            one(TURNS / 80);
-            double middle = now(CLOCK_THREAD_CPUTIME_ID);
-            while (now(CLOCK_THREAD_CPUTIME_ID) - middle < 1.5 * (middle - begin))
-                reads(zero, buffer, sizeof buffer, 2);
-        }
+        alternate(reads_for, buffer);
     else if (!strcmp(what, "threads") || !strcmp(what, "many")) {
         int many = !strcmp(what, "many"), count = many ? 2000 : 4;
         pthread_t *threads = calloc((size_t)count, sizeof *threads);
