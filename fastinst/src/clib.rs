@@ -96,6 +96,7 @@ provide! {
     mmap = calls::mmap;
     mmap64 = calls::mmap;
     mprotect = calls::mprotect;
+    mremap = calls::mremap;
     munmap = calls::munmap;
     nanosleep = calls::nanosleep;
     open = calls::open;
@@ -103,7 +104,6 @@ provide! {
     openat64 = calls::openat;
     opendir = folder::opendir;
     pause = calls::pause;
-    pipe2 = calls::pipe2;
     poll = calls::poll;
     posix_memalign = posix_memalign;
     pow = pow;

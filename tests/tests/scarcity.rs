@@ -34,10 +34,10 @@ fn without_descriptors_a_patch_says_so_and_changes_nothing() {
             limit(0);
             let refused = patch(&site, OTHER).unwrap_err().to_string();
             assert_eq!((function.call(), site.phase()), (1, Phase::Idle));
-            let cannot_open = CodeMemory::new(4096).unwrap_err().to_string();
+            // Memory for code needs none.
+            CodeMemory::new(4096).unwrap();
             limit(64);
             assert!(refused.contains("open") && !refused.contains('\n'), "{refused}");
-            assert!(cannot_open.contains("memfd_create"), "{cannot_open}");
             patch(&site, OTHER).unwrap();
             i32::from(function.call() != OTHER)
         });

@@ -57,6 +57,16 @@ impl Quad {
         self.held.store(0, Ordering::Relaxed);
     }
 
+    /// Holds all bytes. Only where no other thread exists.
+    pub(crate) fn hold_all(&self) {
+        self.held.store(u32::MAX, Ordering::Relaxed);
+    }
+
+    /// Where it lies.
+    pub(crate) fn address(&self) -> CodeAddr {
+        CodeAddr::new(self.key.load(Ordering::Relaxed))
+    }
+
     /// Whether any byte of `mask` is in flight.
     fn holds(&self, mask: u32) -> bool {
         self.held.load(Ordering::Acquire) & mask != 0

@@ -1,13 +1,17 @@
 //! Memory for code of our own: mapped twice, once to execute and once to write, never both in one mapping.
 //!
 //! ```text
-//!    memory file  ──┬── [ r-x ]  at base()      what cores fetch
-//!                   └── [ rw- ]  at writable()  where we store
+//!    shared memory ──┬── [ r-x ]  at base()      what cores fetch
+//!                    └── [ rw- ]  at writable()  where we store
 //! ```
+//!
+//! The memory is no file's: it needs no descriptor, and no limit of files concerns it.
 //!
 //! In-flight checks of the processor use physical addresses, so a store through the second mapping is seen like one through the
 //! first (AMD64 APM volume 2, section 7.6.1). A forked child gets a copy of its own: without that, its patches would appear
-//! in the parent.
+//! in the parent. The parent makes it, before the fork, and the child moves it to where the shared one is, for which it needs nothing.
+//! Where there was no memory for a copy the child lives with code that its parent may change: its own stores are led to memory that
+//! nobody executes, and patches are refused as if others were always under way.
 //!
 //! # Safety
 //!
@@ -42,15 +46,52 @@ struct Span {
     len: usize,
 }
 
+impl Span {
+    /// Maps new memory twice.
+    fn map(place: Place, len: usize) -> Result<Self, OsError> {
+        let base = pages::map_shared(place, len, Protection::ReadExecute)?;
+        // SAFETY: (1) mapped above.
+        match unsafe { pages::again(base, len, Protection::ReadWrite) } {
+            Ok(writable) => Ok(Self { base, writable, len }),
+            Err(error) => {
+                // SAFETY: (1) mapped above and not handed out.
+                unsafe { pages::unmap(base, len)? };
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes both mappings.
+    ///
+    /// # Safety
+    /// Nobody uses them any more, and the caller owns them.
+    unsafe fn unmap(self) -> Result<(), OsError> {
+        // SAFETY: (1) the caller.
+        unsafe { pages::unmap(self.base, self.len).and(pages::unmap(self.writable, self.len)) }
+    }
+
+    fn contains(&self, at: CodeAddr) -> bool {
+        (0..self.len as isize).contains(&at.distance_from(self.base))
+    }
+}
+
 /// A region, as a forked child has to know it.
 #[derive(Debug)]
 pub(crate) struct Region {
     span: Span,
     /// The pages that were written to, as ranges of offsets: a region may be large and mostly empty.
     written: Vec<Range<usize>>,
+    /// What a child that is being forked is to have.
+    copy: Option<Span>,
+    /// In a forked child that has none: the memory is the parent's.
+    is_foreign: bool,
 }
 
 impl Region {
+    fn new(span: Span, written: Vec<Range<usize>>) -> Self {
+        Self { span, written, copy: None, is_foreign: false }
+    }
+
     fn note(&mut self, range: Range<usize>) {
         let pages = range.start & !(PAGE - 1)..pages::round_up(range.end);
         match self.written.iter_mut().find(|known| known.start <= pages.end && pages.start <= known.end) {
@@ -84,43 +125,28 @@ impl CodeMemory {
     pub unsafe fn over(at: CodeAddr, len: usize) -> Result<Self, OsError> {
         fork::prepare();
         let len = pages::round_up(len.max(1));
-        let file = pages::memory_file(c"fastinst-code", len)?;
-        // SAFETY: (1) a new mapping.
-        let writable = unsafe { pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file)? };
-        // SAFETY: (1) the caller, for what is read; (2) the copy is ours, and new.
+        let copy = Span::map(Place::Anywhere, len)?;
+        // SAFETY: (1) the caller, for what is read and replaced; (2) the copy is ours, and new.
         let replaced = unsafe {
-            copy_quads(at, writable, 0..len);
-            pages::map_file(Place::Over(at), len, Protection::ReadExecute, &file)
+            copy_quads(at, copy.writable, 0..len);
+            pages::move_over(copy.base, at, len)
         };
         if let Err(error) = replaced {
             // SAFETY: (1) mapped above and not handed out.
-            unsafe { pages::unmap(writable, len)? };
+            unsafe { copy.unmap()? };
             return Err(error);
         }
-        let span = Span { base: at, writable, len };
+        let span = Span { base: at, ..copy };
         // One range, all of it written.
         let written = std::iter::once(0..len).collect();
-        regions().push(Region { span, written });
+        regions().push(Region::new(span, written));
         Ok(Self { span })
     }
 
     fn placed(place: Place, len: usize) -> Result<Self, OsError> {
         fork::prepare();
-        let len = pages::round_up(len.max(1));
-        let file = pages::memory_file(c"fastinst-code", len)?;
-        // SAFETY: (1) `placed` is never given `Place::Over`, so that both mappings are new.
-        let base = unsafe { pages::map_file(place, len, Protection::ReadExecute, &file)? };
-        // SAFETY: as above.
-        let writable = match unsafe { pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file) } {
-            Ok(writable) => writable,
-            Err(error) => {
-                // SAFETY: (1) mapped above and not handed out.
-                unsafe { pages::unmap(base, len)? };
-                return Err(error);
-            }
-        };
-        let span = Span { base, writable, len };
-        regions().push(Region { span, written: Vec::new() });
+        let span = Span::map(place, pages::round_up(len.max(1)))?;
+        regions().push(Region::new(span, Vec::new()));
         Ok(Self { span })
     }
 
@@ -178,12 +204,12 @@ impl CodeMemory {
 
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        let Span { base, writable, len } = self.span;
+        let Span { base, len, .. } = self.span;
         flight::abandon(&(base..base.offset(len as isize)));
         regions().retain(|region| region.span != self.span);
         // SAFETY: (1) both mappings were made in `placed` and are owned by `self`; (2) code in them is no longer executed:
         // whoever calls into a region keeps its `CodeMemory`.
-        let _ = unsafe { (pages::unmap(base, len), pages::unmap(writable, len)) };
+        let _ = unsafe { self.span.unmap() };
     }
 }
 
@@ -197,30 +223,47 @@ fn regions() -> MutexGuard<'static, Vec<Region>> {
     REGIONS.lock()
 }
 
-/// Gives a forked child regions of its own. The parent waits meanwhile, see [`fork`](crate::fork).
-pub(crate) fn separate_all(regions: &[Region]) {
+/// Before a fork: makes the child's copies, as far as there is memory. System calls and stores only.
+pub(crate) fn copy_all(regions: &mut [Region]) {
     for region in regions {
-        if separate(region).is_err() {
-            // Going on would let this process's patches appear in its parent.
-            std::process::abort();
+        let Ok(copy) = Span::map(Place::Anywhere, region.span.len) else { continue };
+        for pages in &region.written {
+            // SAFETY: (1) both are of one length, and what was written lies inside; (2) the copy is new.
+            unsafe { copy_quads(region.span.base, copy.writable, pages.clone()) };
         }
+        region.copy = Some(copy);
     }
 }
 
-/// Puts a private copy of a region where the shared one was.
-fn separate(region: &Region) -> Result<(), OsError> {
-    let Span { base, writable, len } = region.span;
-    let file = pages::memory_file(c"fastinst-code", len)?;
-    // SAFETY: (1) all mappings are of `len` bytes, and what was written lies inside; (2) the two that are replaced are this region's
-    // own; (3) the child has one thread, which executes this function and not the region.
-    unsafe {
-        let copy = pages::map_file(Place::Anywhere, len, Protection::ReadWrite, &file)?;
-        region.written.iter().for_each(|pages| copy_quads(base, copy, pages.clone()));
-        pages::unmap(copy, len)?;
-        pages::map_file(Place::Over(base), len, Protection::ReadExecute, &file)?;
-        pages::map_file(Place::Over(writable), len, Protection::ReadWrite, &file)?;
+/// In the parent, and where there is no child: the copies go.
+pub(crate) fn drop_copies(regions: &mut [Region]) {
+    for copy in regions.iter_mut().filter_map(|region| region.copy.take()) {
+        // SAFETY: (1) made by `copy_all`, and known to nobody else.
+        let _ = unsafe { copy.unmap() };
     }
-    Ok(())
+}
+
+/// Gives a forked child regions of its own. Returns whether all are.
+pub(crate) fn separate_all(regions: &mut [Region]) -> bool {
+    for region in regions.iter_mut() {
+        let Span { base, writable, len } = region.span;
+        let separated = region.copy.take().is_some_and(|copy| {
+            // SAFETY: (1) all four are of `len` bytes, and this process's own; (2) the child has one thread, which executes this function
+            // and not the region.
+            unsafe { pages::move_over(copy.base, base, len).and(pages::move_over(copy.writable, writable, len)).is_ok() }
+        });
+        region.is_foreign |= !separated;
+        if region.is_foreign {
+            // SAFETY: (1) the region's own mapping, which nobody executes. Where that fails, too, stores reach the parent.
+            let _ = unsafe { pages::map_private(Place::Over(writable), len, Protection::ReadWrite) };
+        }
+    }
+    !regions.iter().any(|region| region.is_foreign)
+}
+
+/// Whether the code at `at` is memory of ours that belongs to the process that has forked this one.
+pub(crate) fn is_foreign(at: CodeAddr) -> bool {
+    regions().iter().any(|region| region.is_foreign && region.span.contains(at))
 }
 
 /// Copies quadword by quadword: the parent may be replacing some of them by one store each.

@@ -68,16 +68,19 @@ pub(crate) fn abandon(range: &Range<CodeAddr>) {
     }
 }
 
-/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes.
-pub(crate) fn land_all() {
+/// In a forked child, which is alone: finishes every flight whose traps are planted, and frees all bytes. Those that are `foreign` are its
+/// parent's to finish, and held for ever.
+pub(crate) fn land_all(foreign: impl Fn(CodeAddr) -> bool) {
     for flight in FRONTS.iter().flat_map(Front::flights) {
         // The queue stayed with the parent's thread.
         flight.queued.store(std::ptr::null_mut(), Ordering::Relaxed);
-        if flight.phase() != Phase::Idle {
+        if flight.phase() != Phase::Idle && !foreign(flight.word.start) {
             flight.land_alone();
         }
     }
-    QUADS.iter().for_each(Quad::free_all);
+    for quad in QUADS.iter() {
+        if foreign(quad.address()) { quad.hold_all() } else { quad.free_all() }
+    }
 }
 
 /// How far to go.

@@ -2,9 +2,10 @@
 //!
 //! The child has one thread, a copy of the one that forked; the others are gone in the middle of whatever they did. Locks are
 //! therefore taken before the fork and given back on both sides of it, and the gate is closed, so that no flight stores while the
-//! process is being copied. Our own code memory is still the parent's too: the child makes a copy, for which the parent waits,
-//! since its next patch would already be none of the child's. Flights that were under way have no one left to finish them, and
-//! the child finishes them. All of that is done in this order, with system calls and stores only.
+//! process is being copied. Our own code memory is still the parent's too: the parent makes a copy before the fork, since its next
+//! patch would already be none of the child's, and the child puts it in its place. So neither waits for the other, and the child needs
+//! nothing that it may not get. Flights that were under way have no one left to finish them, and the child finishes them. All of
+//! that is done in this order, with system calls and stores only.
 //!
 //! # Safety
 //!
@@ -17,19 +18,24 @@ use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
 use crate::os::{
-    self, files,
+    self,
     threads::{self, Tid},
 };
 use crate::sync::{AtomicU32, Ordering};
 use crate::trap::chain::INSTALLING;
 use crate::{barrier, capi, code_memory, completion, flight, gate};
 use std::cell::UnsafeCell;
-use std::os::fd::OwnedFd;
 use std::sync::MutexGuard;
-use std::time::Duration;
+use std::sync::atomic::AtomicBool;
 
-/// How long the parent waits for its child's copy of the code memory.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Whether some code memory of this process belongs to the one that has forked it.
+static SHARES_CODE: AtomicBool = AtomicBool::new(false);
+
+/// Whether all code memory is this process's own, as it always is but in a forked child for which there was no memory: there patches of such
+/// code are refused, and what is stored to it otherwise has no effect.
+pub fn owns_code() -> bool {
+    !SHARES_CODE.load(Ordering::Relaxed)
+}
 
 /// Whether we are registered with the C library.
 ///
@@ -72,15 +78,8 @@ type Guards = (
     MutexGuard<'static, Vec<Region>>,
 );
 
-/// What is kept while the process is being copied.
-struct Copying {
-    guards: Guards,
-    /// The parent reads until the child has closed the other end. None if there is nothing to wait for.
-    pipe: Option<(OwnedFd, OwnedFd)>,
-}
-
-/// At most one process is being copied at a time.
-struct Held(UnsafeCell<Option<Copying>>);
+/// What is kept while a process is being copied. At most one is at a time.
+struct Held(UnsafeCell<Option<Guards>>);
 
 // SAFETY: (1) the cell is used only by the thread that holds the first of the locks whose guards it keeps.
 unsafe impl Sync for Held {}
@@ -94,38 +93,35 @@ extern "C" fn before() {
         // Registered twice, and called for the second time: all is done already.
         return;
     }
-    let guards = (INSTALLING.lock(), RESERVING.lock(), LATEST.lock(), WINDOWS.lock(), REGIONS.lock());
+    let mut guards = (INSTALLING.lock(), RESERVING.lock(), LATEST.lock(), WINDOWS.lock(), REGIONS.lock());
     gate::close();
-    // Without a pipe the parent goes on at once: then patches of the next microseconds may show in the child.
-    let pipe = if guards.4.is_empty() { None } else { files::pipe().ok() };
+    code_memory::copy_all(&mut guards.4);
     // SAFETY: (1) this thread holds the locks; see `Held`.
-    unsafe { *HELD.0.get() = Some(Copying { guards, pipe }) };
+    unsafe { *HELD.0.get() = Some(guards) };
 }
 
 /// What `before` has put away.
-fn take_back() -> Option<Copying> {
+fn take_back() -> Option<Guards> {
     // SAFETY: (1) this thread, or the one that it is the copy of, holds the locks.
     unsafe { (*HELD.0.get()).take() }
 }
 
 extern "C" fn in_parent() {
-    let Some(Copying { guards, pipe }) = take_back() else { return };
-    if let Some((reading, writing)) = pipe {
-        drop(writing);
-        files::await_end(&reading, PATIENCE);
-    }
+    let Some(mut guards) = take_back() else { return };
     gate::open();
+    code_memory::drop_copies(&mut guards.4);
     drop(guards);
 }
 
 extern "C" fn in_child() {
-    let Some(Copying { guards, pipe }) = take_back() else { return };
-    code_memory::separate_all(&guards.4);
-    drop(pipe);
+    let Some(mut guards) = take_back() else { return };
+    let owns_code = code_memory::separate_all(&mut guards.4);
+    SHARES_CODE.store(!owns_code, Ordering::Relaxed);
     drop(guards);
     barrier::forget_call();
     completion::forget_thread();
-    flight::land_all();
+    // All that could be asked for each place is asked only where some place is foreign.
+    flight::land_all(|at| !owns_code && code_memory::is_foreign(at));
     capi::forget_callers();
     gate::open_in_child();
 }

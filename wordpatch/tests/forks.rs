@@ -4,8 +4,8 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{End, Function, OTHER, StopWhenDropped, in_child, patch, start};
-use wordpatch::{Phase, Policy};
+use support::{End, Function, OTHER, StopWhenDropped, await_end, in_child, patch, start};
+use wordpatch::{CodeMemory, PatchError, Phase, Policy};
 
 #[test]
 fn parent_and_child_patch_each_for_itself() {
@@ -18,6 +18,90 @@ fn parent_and_child_patch_each_for_itself() {
     assert_eq!((end, function.call()), (End::Exit(0), 1));
     patch(&site, OTHER).unwrap();
     assert_eq!(function.call(), OTHER);
+}
+
+/// Lowers a limit of the calling process.
+fn limit(resource: libc::__rlimit_resource_t, to: u64) {
+    let limit = libc::rlimit { rlim_cur: to, rlim_max: to };
+    // SAFETY: (1) a valid structure.
+    assert_eq!(unsafe { libc::setrlimit(resource, &raw const limit) }, 0);
+}
+
+#[test]
+fn code_memory_and_children_of_their_own_need_no_file() {
+    let end = in_child(|| {
+        limit(libc::RLIMIT_FSIZE, 0);
+        let function = Function::new();
+        let policy = Policy::new().unwrap();
+        let site = function.adopt(&policy);
+        limit(libc::RLIMIT_NOFILE, 0);
+        let end = in_child(|| {
+            assert!(wordpatch::owns_code());
+            // SAFETY: (1) `mov eax, imm32` in place of the same with another number.
+            unsafe { site.patch(support::returning(0x101)) }.unwrap();
+            drop(CodeMemory::new(4096).unwrap());
+            i32::from(function.call() != 0x101)
+        });
+        assert_eq!((end, function.call()), (End::Exit(0), 1));
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_parent_goes_on_while_its_child_is_stopped() {
+    use std::sync::atomic::AtomicI32;
+    static WAITS: AtomicI32 = AtomicI32::new(-1);
+    /// A child's handler that runs before ours: it waits for a byte that its parent writes once the fork is over there.
+    extern "C" fn wait() {
+        let from = WAITS.load(Ordering::Relaxed);
+        let mut poll = libc::pollfd { fd: from, events: libc::POLLIN, revents: 0 };
+        // SAFETY: (1) one structure; (2) ends the process.
+        if from != -1 && unsafe { libc::poll(&raw mut poll, 1, 8_000) } != 1 {
+            unsafe { libc::_exit(50) };
+        }
+    }
+    let end = in_child(|| {
+        let mut ends = [-1; 2];
+        // SAFETY: (1) two numbers to write; (2) handlers that live as long as the process.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            assert_eq!(libc::pthread_atfork(None, None, Some(wait)), 0);
+        }
+        // As the first that is registered: the process is new, and nothing was patched in it.
+        let function = Function::new();
+        WAITS.store(ends[0], Ordering::Relaxed);
+        // SAFETY: (1) the child does one thing.
+        match unsafe { libc::fork() } {
+            0 => unsafe { libc::_exit(i32::from(function.call() != 1)) },
+            child => {
+                // SAFETY: (1) a byte.
+                assert_eq!(unsafe { libc::write(ends[1], b"!".as_ptr().cast(), 1) }, 1);
+                i32::from(await_end(child) != End::Exit(0))
+            }
+        }
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_child_for_which_there_is_no_memory_lives_and_patches_nothing() {
+    let end = in_child(|| {
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        // Not a page more than there is.
+        limit(libc::RLIMIT_AS, 0);
+        let end = in_child(|| {
+            assert_eq!(function.call(), 1);
+            let refused = patch(&site, OTHER).unwrap_err();
+            assert!(matches!(refused, PatchError::Overlap { .. } | PatchError::Contended { .. }), "{refused}");
+            i32::from(function.call() != 1 || wordpatch::owns_code())
+        });
+        assert_eq!((end, function.call()), (End::Exit(0), 1));
+        patch(&site, OTHER).unwrap();
+        i32::from(function.call() != OTHER)
+    });
+    assert_eq!(end, End::Exit(0));
 }
 
 #[test]

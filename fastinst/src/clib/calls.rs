@@ -107,12 +107,12 @@ calls! {
     mkdir(path: Text, mode: u32) -> c_int = SYS_mkdir;
     mmap(hint: Ptr, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> isize = SYS_mmap;
     mprotect(start: Ptr, len: usize, protection: c_int) -> c_int = SYS_mprotect;
+    mremap(start: Ptr, old: usize, new: usize, flags: c_int, to: Ptr) -> isize = SYS_mremap;
     munmap(start: Ptr, len: usize) -> c_int = SYS_munmap;
     nanosleep(time: Ptr, rest: Ptr) -> c_int = SYS_nanosleep;
     open(path: Text, flags: c_int, mode: u32) -> c_int = SYS_open;
     openat(folder: c_int, path: Text, flags: c_int, mode: u32) -> c_int = SYS_openat;
     pause() -> c_int = SYS_pause;
-    pipe2(ends: Ptr, flags: c_int) -> c_int = SYS_pipe2;
     poll(descriptors: Ptr, count: u64, patience: c_int) -> c_int = SYS_poll;
     prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int = SYS_prctl;
     pwrite(fd: c_int, from: Ptr, len: usize, offset: i64) -> isize = SYS_pwrite64;

@@ -146,7 +146,7 @@ fn code_memory() -> Finding {
         Ok(_) => ok("trampolines: memory of our own can be executed"),
         Err(error) => problem(
             format!("trampolines: no memory of our own can be executed ({error})"),
-            "allow memfd_create(2) and executable mappings of it: SELinux, vm.memfd_noexec or a seccomp filter forbid it",
+            "allow executable mappings of memory that is no file's, and mremap(2): SELinux (execmem) or a seccomp filter forbids them",
         ),
     }
 }

@@ -75,23 +75,9 @@ pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> R
     }
 }
 
-/// The two ends of a pipe: for reading, for writing. They do not survive exec.
-pub fn pipe() -> Result<(OwnedFd, OwnedFd), OsError> {
-    let mut ends = [-1; 2];
-    // SAFETY: (1) the call writes two numbers.
-    check("pipe2", unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }.into())?;
-    // SAFETY: (1) opened by the call above, and nobody else has them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) })
-}
-
 /// Waits until a stream takes more, for `patience` at most.
 pub fn await_room(writing: &impl AsRawFd, patience: Duration) {
     await_event(writing, libc::POLLOUT, patience);
-}
-
-/// Waits until every other end of a pipe is closed, for `patience` at most.
-pub fn await_end(reading: &impl AsRawFd, patience: Duration) {
-    await_event(reading, libc::POLLIN, patience);
 }
 
 fn await_event(file: &impl AsRawFd, events: libc::c_short, patience: Duration) {

@@ -97,14 +97,6 @@ pub unsafe fn map_private(place: Place, len: usize, protection: Protection) -> R
     map(place, len, protection, (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0))
 }
 
-/// Maps the first `len` bytes of a file, shared with its other mappings. Usable in a signal handler and after `fork`.
-///
-/// # Safety
-/// With [`Place::Over`], the caller owns what was mapped there.
-pub unsafe fn map_file(place: Place, len: usize, protection: Protection, file: &impl AsRawFd) -> Result<CodeAddr, OsError> {
-    map(place, len, protection, (libc::MAP_SHARED, file.as_raw_fd(), 0))
-}
-
 /// Maps a part of `file`, from a whole page on, shared with its other mappings. Usable in a signal handler and after `fork`.
 ///
 /// # Safety
@@ -150,6 +142,49 @@ pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("madvise", result.into()).map(drop)
 }
 
+/// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children share. No limit of files concerns it: neither
+/// their size, nor how many are open, nor whether those of memory may be executed.
+pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
+    let place = match place {
+        // What is there would be lost: see `move_over`.
+        Place::Over(_) => return Err(OsError { call: "mmap", errno: libc::EEXIST }),
+        place => place,
+    };
+    map(place, len, protection, (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1, 0))
+}
+
+/// Maps shared memory a second time, somewhere else: a length of zero says so (mremap(2)).
+///
+/// # Safety
+/// The caller owns the `len` bytes at `start`, which [`map_shared`] has made.
+pub unsafe fn again(start: CodeAddr, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
+    // SAFETY: (1) a new mapping; (2) the caller.
+    let second = unsafe { libc::mremap(start.get() as *mut libc::c_void, 0, len, libc::MREMAP_MAYMOVE) };
+    if second == libc::MAP_FAILED {
+        return Err(OsError::last("mremap"));
+    }
+    let second = CodeAddr::new(second as usize);
+    // SAFETY: (1) new, and known to nobody.
+    unsafe {
+        if let Err(error) = protect(second, len, protection) {
+            unmap(second, len)?;
+            return Err(error);
+        }
+    }
+    Ok(second)
+}
+
+/// Moves a mapping to where another one is, which goes: whoever executes there meanwhile waits. Usable after `fork`.
+///
+/// # Safety
+/// The caller owns both, `len` bytes each.
+pub unsafe fn move_over(from: CodeAddr, to: CodeAddr, len: usize) -> Result<(), OsError> {
+    const FLAGS: libc::c_int = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    // SAFETY: (1) the caller.
+    let moved = unsafe { libc::mremap(from.get() as *mut libc::c_void, len, len, FLAGS, to.get() as *mut libc::c_void) };
+    if moved == libc::MAP_FAILED { Err(OsError::last("mremap")) } else { Ok(()) }
+}
+
 /// Removes a mapping.
 ///
 /// # Safety
@@ -158,25 +193,6 @@ pub unsafe fn unmap(start: CodeAddr, len: usize) -> Result<(), OsError> {
     // SAFETY: (1) the caller, see # Safety.
     let result = unsafe { libc::munmap(start.get() as *mut libc::c_void, len) };
     check("munmap", result.into()).map(drop)
-}
-
-/// An anonymous file of `len` bytes whose pages may be executed. Usable after `fork`.
-pub fn memory_file(name: &CStr, len: usize) -> Result<OwnedFd, OsError> {
-    // Kernels since 6.3 want to be told that execution is meant (memfd_create(2)); older ones refuse the flag they do not know.
-    const MFD_EXEC: libc::c_uint = 0x10;
-    let create = |flags| {
-        // SAFETY: (1) `name` is a C string that lives across the call.
-        unsafe { libc::memfd_create(name.as_ptr(), flags) }
-    };
-    let mut fd = create(libc::MFD_CLOEXEC | MFD_EXEC);
-    if fd == -1 && super::errno() == libc::EINVAL {
-        fd = create(libc::MFD_CLOEXEC);
-    }
-    check("memfd_create", fd.into())?;
-    // SAFETY: (1) `fd` was opened by the call above and nobody else has it.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    resize(&file, len)?;
-    Ok(file)
 }
 
 /// An anonymous file of `len` bytes for data that processes share: it cannot become shorter, so that its mappings never fault.
