@@ -3,158 +3,16 @@
 //! The oracles are the program itself without us, the independent counter, and counts that follow from the program's text.
 
 mod support;
+#[path = "support/trial.rs"]
+mod trial;
 
 use serde_json::Value;
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use support::*;
-
-/// Nothing here takes as long, unless it hangs.
-const PATIENCE: Duration = Duration::from_secs(90);
-const POLICIES: [&str; 4] = ["exact", "count", "adaptive", "paper"];
-
-/// A compiled program, and what it is told.
-struct Trial {
-    program: PathBuf,
-    args: Vec<OsString>,
-    to: PathBuf,
-}
-
-/// One run under the library: what was seen from outside, and what was written.
-struct Outcome {
-    output: Output,
-    profiles: Vec<Value>,
-}
-
-impl Trial {
-    /// Nothing if the compiler is missing.
-    fn with(compiler: &str, source: &str, flags: &[&str]) -> Option<Self> {
-        if !has(compiler) {
-            return None;
-        }
-        let to = folder("hardships");
-        let program = compile_with(compiler, source, &to, &[&["-finstrument-functions"], flags].concat());
-        Some(Self { program, args: Vec::new(), to })
-    }
-
-    /// By gcc, or g++.
-    fn of(source: &str, flags: &[&str]) -> Option<Self> {
-        Self::with(if source.ends_with(".cc") { "g++" } else { "gcc" }, source, flags)
-    }
-
-    fn told<S: AsRef<OsStr>>(mut self, args: &[S]) -> Self {
-        self.args = args.iter().map(|arg| arg.as_ref().to_owned()).collect();
-        self
-    }
-
-    /// As it is without us.
-    fn plain(&self) -> Output {
-        patiently(clean(Command::new(&self.program)).args(&self.args))
-    }
-
-    /// Under the library, after `prepare` has had its way with the command.
-    fn under(&self, policy: &str, prepare: impl FnOnce(&mut Command)) -> Outcome {
-        let written = folder("written");
-        let mut command = preloaded(&self.program, policy, &written.join("p.%p"));
-        command.args(&self.args);
-        prepare(&mut command);
-        Outcome { output: patiently(&mut command), profiles: profiles(&written) }
-    }
-
-    /// Under `fastinst run`.
-    fn within_run(&self, policy: &str) -> Outcome {
-        let path = self.to.join(format!("run.{policy}"));
-        let mut command = fastinst();
-        command.args(["run", "--policy", policy, "--format", "json", "-o"]).arg(&path).arg(&self.program).args(&self.args);
-        let output = patiently(&mut command);
-        Outcome { output, profiles: path.exists().then(|| profile(&path)).into_iter().collect() }
-    }
-
-    /// Every policy leaves what is seen from outside as it is. What they wrote, by policy.
-    fn behaves(&self) -> BTreeMap<&'static str, Vec<Value>> {
-        let plain = self.plain();
-        let run = self.within_run("adaptive");
-        assert_same(&run.output, &plain, &format!("{} in fastinst run", self.program.display()));
-        POLICIES.into_iter().map(|policy| (policy, self.behaves_as(&plain, policy, |_| ()))).collect()
-    }
-
-    fn behaves_as(&self, plain: &Output, policy: &str, prepare: impl FnOnce(&mut Command)) -> Vec<Value> {
-        let outcome = self.under(policy, prepare);
-        assert_same(&outcome.output, plain, &format!("{} {:?} under {policy}", self.program.display(), self.args));
-        outcome.profiles
-    }
-
-    /// Besides, the exact policies agree with the independent counter about its one process.
-    fn counts(&self) {
-        let profiles = self.behaves();
-        let args: Vec<&OsStr> = self.args.iter().map(AsRef::as_ref).collect();
-        let truth = counted(&self.program, &args);
-        assert!(!truth.is_empty());
-        for policy in ["exact", "count"] {
-            assert_eq!(profiles[policy].len(), 1, "{policy}");
-            assert_eq!(exact_calls(&profiles[policy][0]), truth, "{} under {policy}", self.program.display());
-        }
-    }
-}
-
-fn assert_same(output: &Output, plain: &Output, what: &str) {
-    let seen = |output: &Output| (text(&output.stdout), text(&output.stderr), output.status);
-    assert_eq!(seen(output), seen(plain), "{what}");
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Runs a command that may hang: then it is killed, and the test fails.
-fn patiently(command: &mut Command) -> Output {
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finished(child.unwrap_or_else(|error| panic!("{command:?}: {error}")), &format!("{command:?}"))
-}
-
-/// Waits for the end of a child, and of what it prints.
-fn finished(mut child: Child, what: &str) -> Output {
-    fn all(mut pipe: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.read_to_end(&mut bytes).unwrap();
-            bytes
-        })
-    }
-    let (stdout, stderr) = (all(child.stdout.take().unwrap()), all(child.stderr.take().unwrap()));
-    let end = Instant::now() + PATIENCE;
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > end => {
-                child.kill().unwrap();
-                child.wait().unwrap();
-                panic!("it hangs: {what}");
-            }
-            None => std::thread::sleep(Duration::from_millis(5)),
-        }
-    };
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
-}
-
-/// The calls of the functions of that name in all profiles together, whatever library and whatever copy.
-fn all_calls(profiles: &[Value], name: &str) -> f64 {
-    let functions = profiles.iter().flat_map(|profile| profile["functions"].as_array().unwrap());
-    let named = functions.filter(|function| function["name"] == name);
-    named.fold(0.0, |sum, function| sum + function["calls"]["value"].as_f64().unwrap())
-}
-
-/// The calls of that function in each profile, in order of size.
-fn each_calls(profiles: &[Value], name: &str) -> Vec<f64> {
-    let mut calls: Vec<f64> = profiles.iter().map(|profile| all_calls(std::slice::from_ref(profile), name)).collect();
-    calls.sort_by(f64::total_cmp);
-    calls
-}
+use trial::*;
 
 // How processes begin.
 

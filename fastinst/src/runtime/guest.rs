@@ -517,6 +517,11 @@ pub(crate) fn begin_in_child() {
     let errno = os::errno();
     let begun = std::panic::catch_unwind(|| {
         plant::garden().inherit(UNLOADS.load(Relaxed));
+        if !wordpatch::owns_code() {
+            // What is switched here would be switched there.
+            RUNNING.store(false, Release);
+            return Err("there was no memory for a copy of its code".to_owned());
+        }
         functions::all().for_each(modes::inherit);
         if !config().follow {
             functions::all().for_each(|id| modes::allow(id, false));

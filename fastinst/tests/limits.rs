@@ -1,0 +1,51 @@
+//! The preload library in programs that have hardly anything left: no room in files, no descriptor, no memory.
+//!
+//! What is seen from outside is what the program does without us. Where nothing is in the way of a profile, it is exact.
+
+mod support;
+#[path = "support/trial.rs"]
+mod trial;
+
+use std::process::Command;
+use support::*;
+use trial::*;
+
+#[test]
+fn a_program_whose_files_may_not_grow_lives_on() {
+    let Some(trial) = Trial::of("limits.c", &["-O2"]) else { return };
+    // From its very beginning, whatever it does; a pipe has no size.
+    let trial = trial.told(&["size"]);
+    let shell = ["-c", "ulimit -Sf 0; exec \"$0\" \"$@\""];
+    let plain = patiently(clean(Command::new("/bin/sh")).args(shell).arg(&trial.program).args(&trial.args));
+    assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
+    for policy in POLICIES {
+        let path = folder("unwritten").join("p.%p");
+        let with = patiently(preloaded("/bin/sh".as_ref(), policy, &path).args(shell).arg(&trial.program).args(&trial.args));
+        assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{policy}: {}", text(&with.stderr));
+    }
+}
+
+#[test]
+fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted_exactly_as_far_as_can_be() {
+    let Some(trial) = Trial::of("limits.c", &["-O2"]) else { return };
+    for what in ["size", "descriptors", "memory"] {
+        let trial = Trial { program: trial.program.clone(), args: vec![what.into()], to: trial.to.clone() };
+        let plain = trial.plain();
+        assert_eq!((text(&plain.stdout), plain.status.code()), ("12\n".to_owned(), Some(3)));
+        for policy in POLICIES {
+            let outcome = trial.under(policy, |_| ());
+            let complaints = text(&outcome.output.stderr);
+            assert_eq!(
+                (&outcome.output.stdout, outcome.output.status),
+                (&plain.stdout, plain.status),
+                "{what} {policy}: {complaints}"
+            );
+            // A process without memory for a profile says so; nobody else has anything to say.
+            let most = if what == "memory" { 3 } else { 0 };
+            assert!(complaints.lines().count() <= most, "{what} {policy}: {complaints}");
+            if what != "memory" && (policy == "exact" || policy == "count") {
+                assert_eq!(each_calls(&outcome.profiles, "leaf"), [1000.0, 1000.0, 2000.0], "{what} {policy}");
+            }
+        }
+    }
+}
