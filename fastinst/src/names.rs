@@ -39,7 +39,7 @@ impl Names {
 
     /// The same, in a module that may be gone.
     pub(crate) fn in_bed(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Name {
-        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address)).cloned();
+        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address));
         if let Some(symbol) = symbol {
             return Name { shown: demangled(&symbol.name), symbol: symbol.name, start: symbol.start };
         }
@@ -51,7 +51,7 @@ impl Names {
 
     /// The symbol of the function that an address lies in, in a module that may be gone.
     pub(crate) fn symbol(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
-        self.symbols(garden, bed)?.name_at(address).cloned()
+        self.symbols(garden, bed)?.name_at(address)
     }
 
     /// The functions that an address is in by debug information, innermost first.
@@ -72,7 +72,7 @@ impl Names {
         };
         let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address));
         let name = match symbol.filter(|_| !plain) {
-            Some(symbol) => Name { shown: symbol.name.clone(), symbol: String::new(), start: symbol.start },
+            Some(symbol) => Name { shown: symbol.name, symbol: String::new(), start: symbol.start },
             None => self.in_bed(garden, bed, address),
         };
         let bias = garden.beds.get(bed).map_or(0, |bed| bed.module.bias);

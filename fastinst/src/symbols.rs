@@ -10,6 +10,7 @@ pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError};
 
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
+use std::ops::Range;
 use std::path::PathBuf;
 use wordpatch::CodeAddr;
 
@@ -27,15 +28,17 @@ pub struct Symbol {
 /// The symbols of a module.
 pub struct Symbols {
     bias: usize,
-    /// By address.
-    functions: Vec<Symbol>,
+    functions: Table,
     debug: PathBuf,
     lines: Option<Option<addr2line::Loader>>,
 }
 
 impl std::fmt::Debug for Symbols {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Symbols").field("functions", &self.functions.len()).field("debug", &self.debug).finish_non_exhaustive()
+        f.debug_struct("Symbols")
+            .field("functions", &self.functions.rows.len())
+            .field("debug", &self.debug)
+            .finish_non_exhaustive()
     }
 }
 
@@ -46,29 +49,26 @@ impl Symbols {
         let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
         let image = Image::parse(&contents).map_err(failed)?;
         let separate = debug_file(&image.build_id().unwrap_or_default());
-        let mut functions = read(&image, module.bias);
+        let mut functions = Table::default();
+        functions.read(&image, module.bias);
         if let Some(debug) = &separate
             && let Ok(contents) = Contents::of(debug)
             && let Ok(image) = Image::parse(&contents)
         {
-            functions.extend(read(&image, module.bias));
+            functions.read(&image, module.bias);
         }
-        functions.sort_by(|a, b| (a.start, &a.name).cmp(&(b.start, &b.name)));
-        functions.dedup_by(|a, b| a.start == b.start);
+        functions.sort();
         Ok(Self { bias: module.bias, functions, debug: separate.unwrap_or_else(|| module.path.clone()), lines: None })
     }
 
     /// The function that an address lies in.
-    pub fn name_at(&self, address: CodeAddr) -> Option<&Symbol> {
-        let at = self.functions.partition_point(|symbol| symbol.start <= address).checked_sub(1)?;
-        let symbol = &self.functions[at];
-        let offset = address.distance_from(symbol.start) as usize;
-        (symbol.size == 0 || offset < symbol.size).then_some(symbol)
+    pub fn name_at(&self, address: CodeAddr) -> Option<Symbol> {
+        self.functions.at(address)
     }
 
     /// Whether there are any.
     pub fn is_empty(&self) -> bool {
-        self.functions.is_empty()
+        self.functions.rows.is_empty()
     }
 
     /// The source file and line of an address, where the program has debug information.
@@ -97,15 +97,45 @@ impl Symbols {
     }
 }
 
-fn read(image: &Image<'_>, bias: usize) -> Vec<Symbol> {
-    let functions = image.functions().into_iter();
-    functions
-        .map(|(name, address, size)| Symbol {
-            name: name.to_owned(),
-            start: CodeAddr::new(bias.wrapping_add(address as usize)),
-            size: size as usize,
-        })
-        .collect()
+/// Functions by address. Their names lie in one text: a library has thousands, of which a profile asks for one or two.
+#[derive(Default)]
+struct Table {
+    rows: Vec<Row>,
+    names: String,
+}
+
+/// A function, and where its name lies.
+struct Row {
+    start: CodeAddr,
+    size: usize,
+    name: Range<usize>,
+}
+
+impl Table {
+    /// Adds the functions of an image.
+    fn read(&mut self, image: &Image<'_>, bias: usize) {
+        for (name, address, size) in image.functions() {
+            let at = self.names.len();
+            self.names.push_str(name);
+            let start = CodeAddr::new(bias.wrapping_add(address as usize));
+            self.rows.push(Row { start, size: size as usize, name: at..self.names.len() });
+        }
+    }
+
+    /// Makes [`at`](Self::at) right. Of several names of a function the first in the alphabet stays.
+    fn sort(&mut self) {
+        let Self { rows, names } = self;
+        rows.sort_unstable_by(|a, b| (a.start, &names[a.name.clone()]).cmp(&(b.start, &names[b.name.clone()])));
+        rows.dedup_by(|a, b| a.start == b.start);
+    }
+
+    fn at(&self, address: CodeAddr) -> Option<Symbol> {
+        let at = self.rows.partition_point(|row| row.start <= address).checked_sub(1)?;
+        let row = &self.rows[at];
+        let offset = address.distance_from(row.start) as usize;
+        let holds = row.size == 0 || offset < row.size;
+        holds.then(|| Symbol { name: self.names[row.name.clone()].to_owned(), start: row.start, size: row.size })
+    }
 }
 
 /// Where distributions put the debug information that was split off: by build id.
