@@ -70,6 +70,13 @@ impl Ty {
         })
     }
 
+    /// Its name behind the article: `an i32`, `a u32`.
+    pub fn with_article(&self) -> String {
+        let name = self.to_string();
+        let article = if name.starts_with(['i', 'a']) || matches!(self, Self::F32 | Self::F64) { "an" } else { "a" };
+        format!("{article} {name}")
+    }
+
     /// A tuple without parts: what a function without a result gives.
     pub fn unit() -> Self {
         Self::Tuple(Rc::from([]))

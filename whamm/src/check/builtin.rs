@@ -281,7 +281,7 @@ impl Checker<'_> {
 
     /// A map, or the number of one: maps of scripts are counted in the order of their declaration.
     fn print_map(&mut self, map: &ast::Expr, rows: bool, span: Span) -> Option<Expr> {
-        let value = if let ast::ExprKind::Int(n) = map.kind {
+        let value = if let ast::ExprKind::Int(n) | ast::ExprKind::Bits(n) = map.kind {
             let mut maps = self.program.globals.iter().enumerate().filter(|g| matches!(g.1.ty, Ty::Map(_)));
             let found = usize::try_from(n).ok().and_then(|n| maps.nth(n)).map(|(i, g)| (i, g.ty.clone()));
             found.map(|(i, ty)| Expr { kind: ExprKind::Var(crate::hir::Var::Global(u32::try_from(i).unwrap_or(0))), ty, span })

@@ -16,7 +16,7 @@ use crate::types::Ty;
 /// Whether the type of an expression comes from what is expected of it.
 fn is_literal(e: &ast::Expr) -> bool {
     match &e.kind {
-        ast::ExprKind::Int(_) | ast::ExprKind::Float(..) => true,
+        ast::ExprKind::Int(_) | ast::ExprKind::Bits(_) | ast::ExprKind::Float(..) => true,
         ast::ExprKind::Unary(UnOp::Neg | UnOp::Flip, a) => is_literal(a),
         ast::ExprKind::Binary(op, a, b) => !op.compares() && !op.is_logic() && is_literal(a) && is_literal(b),
         ast::ExprKind::Choice(three) => is_literal(&three[1]) && is_literal(&three[2]),
@@ -40,7 +40,7 @@ impl Checker<'_> {
         } else if found.ty.is_numeric() && *ty == Ty::Bool {
             "compare it, as in `x != 0`; truths are `true` and `false`".into()
         } else {
-            format!("a {ty} is needed here")
+            format!("{} is needed here", ty.with_article())
         };
         self.error_help(e.span, format!("expected {ty}, found {}", found.ty), help);
         None
@@ -49,7 +49,8 @@ impl Checker<'_> {
     pub(super) fn expr(&mut self, e: &ast::Expr, expected: Option<&Ty>) -> Option<Expr> {
         let span = e.span;
         let (kind, ty) = match &e.kind {
-            ast::ExprKind::Int(n) => self.int(*n, expected, span)?,
+            ast::ExprKind::Int(n) => self.int(*n, false, expected, span)?,
+            ast::ExprKind::Bits(n) => self.int(*n, true, expected, span)?,
             ast::ExprKind::Float(x, short) => {
                 let ty = expected.filter(|t| t.is_float()).cloned().unwrap_or(if *short { Ty::F32 } else { Ty::F64 });
                 (ExprKind::Float(*x), ty)
@@ -82,7 +83,8 @@ impl Checker<'_> {
         Some(Expr { kind, ty, span })
     }
 
-    fn int(&mut self, n: i128, expected: Option<&Ty>, span: Span) -> Option<(ExprKind, Ty)> {
+    /// A whole number. Written in hexadecimal or binary it is the bits of its type; in decimal this earns a warning.
+    fn int(&mut self, n: i128, written_as_bits: bool, expected: Option<&Ty>, span: Span) -> Option<(ExprKind, Ty)> {
         if let Some(ty) = expected.filter(|t| t.is_float()) {
             #[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what was asked for")]
             return Some((ExprKind::Float(n as f64), ty.clone()));
@@ -92,17 +94,21 @@ impl Checker<'_> {
             if fits(ty) {
                 return Some((ExprKind::Int(n), ty.clone()));
             }
-            // The bits of a negative number, where the type has no sign.
-            if let Some((bits, false)) = ty.bits()
-                && (-(1i128 << (bits - 1))..0).contains(&n)
-            {
+            // What fills the width of the type are its bits, with or without a sign.
+            let (bits, _) = ty.bits()?;
+            if (-(1i128 << (bits - 1))..1i128 << bits).contains(&n) {
                 let value = ty.wrap(n);
-                let message = format!("{n} is {value} as a {ty}");
-                self.said.push_help(Kind::TypeCheckWarning, Some(span), message, format!("write {value}, or `{value:#x}`"));
+                if !written_as_bits {
+                    let message = format!("{n} is {value} as {}", ty.with_article());
+                    let pattern = n & ((1i128 << bits) - 1);
+                    let help = format!("write {value}, or `{pattern:#x}`");
+                    self.said.push_help(Kind::TypeCheckWarning, Some(span), message, help);
+                }
                 return Some((ExprKind::Int(value), ty.clone()));
             }
             let (low, high) = ty.range()?;
-            self.error_help(span, format!("{n} overflows for the type {ty}"), format!("a {ty} is between {low} and {high}"));
+            let help = format!("{} is between {low} and {high}", ty.with_article());
+            self.error_help(span, format!("{n} overflows for the type {ty}"), help);
             return None;
         }
         match [Ty::I32, Ty::I64, Ty::U64].into_iter().find(fits) {
@@ -271,7 +277,7 @@ impl Checker<'_> {
             self.said.push_help(
                 Kind::TypeCheckWarning,
                 Some(span),
-                format!("this is {always} so: a {operands} has no sign"),
+                format!("this is {always} so: {} has no sign", operands.with_article()),
                 help,
             );
         }

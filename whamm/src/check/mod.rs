@@ -198,7 +198,7 @@ impl Checker<'_> {
             self.error_help(
                 def.name.span,
                 format!("`{}` may end without a result", def.name.text),
-                format!("end every path with `return` and a {}", def.result),
+                format!("end every path with `return` and {}", def.result.with_article()),
             );
         }
         self.divisions_in(&stmts);

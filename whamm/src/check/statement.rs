@@ -319,7 +319,7 @@ impl Checker<'_> {
         match value {
             None if wanted.is_unit() => Some(Stmt::Return(None)),
             None => {
-                self.error(span, format!("this function gives a {wanted}"));
+                self.error(span, format!("this function gives {}", wanted.with_article()));
                 None
             }
             Some(_) if wanted.is_unit() => {

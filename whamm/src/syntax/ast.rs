@@ -237,8 +237,10 @@ pub enum When {
 /// The kinds of expressions.
 #[derive(Clone, Debug)]
 pub enum ExprKind {
-    /// A whole number.
+    /// A whole number in decimal.
     Int(i128),
+    /// One in hexadecimal or binary: the bits of its type.
+    Bits(i128),
     /// A fraction, and whether f32 holds it.
     Float(f64, bool),
     /// A truth.

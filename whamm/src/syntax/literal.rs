@@ -77,7 +77,7 @@ impl Cursor<'_> {
             Ok(_) if negative => {
                 self.fail_help(self.span(start), "hexadecimal and binary numbers have no sign", "write `-(...)`")
             }
-            Ok(n) => Ok(ExprKind::Int(n)),
+            Ok(n) => Ok(ExprKind::Bits(n)),
             Err(_) => {
                 self.fail(self.span(start), format!("this is no number of base {radix}, or it is too large for every type"))
             }

@@ -286,7 +286,7 @@ impl Cursor<'_> {
         self.blanks();
         let start = self.at;
         let bound = match self.number(false)? {
-            Some(ExprKind::Int(n)) => u32::try_from(n).ok(),
+            Some(ExprKind::Int(n) | ExprKind::Bits(n)) => u32::try_from(n).ok(),
             _ => None,
         };
         let Some(bound) = bound else {
