@@ -239,6 +239,8 @@ impl<T: 'static> Matcher<'_, T> {
         self.fid = body.index;
         // What waits for the end of a block, and what opened it.
         let mut waiting: HashMap<usize, Vec<Binding>> = HashMap::new();
+        // What waits for control to fall out of a block, by the last instruction in it.
+        let mut leaving: HashMap<usize, Vec<Binding>> = HashMap::new();
         for (index, site) in sites.iter().enumerate() {
             let last = index + 1 == sites.len();
             let reachable = is_reachable(&validator);
@@ -280,6 +282,7 @@ impl<T: 'static> Matcher<'_, T> {
                 }
             }
             self.behind(&place, &mut waiting, &validator)?;
+            self.exits(&place, &sites, &mut leaving, &validator)?;
         }
         Ok(validator.into_allocations())
     }
@@ -306,9 +309,7 @@ impl<T: 'static> Matcher<'_, T> {
         if opens {
             let place = &Place { operands: vec![], results: vec![], ..*place };
             let kept = self.found.len();
-            for mode in [Mode::Exit, Mode::SemanticAfter] {
-                self.all(&self.ordered.of_site(site, mode), place, Moment::Behind, validator)?;
-            }
+            self.all(&self.ordered.of_site(site, Mode::SemanticAfter), place, Moment::Behind, validator)?;
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
@@ -320,6 +321,31 @@ impl<T: 'static> Matcher<'_, T> {
         let place = Place { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
         self.all(&self.ordered.of_site(site, Mode::After), &place, Moment::Behind, validator)
+    }
+
+    /// A block is left behind the last instruction in it, where control falls through; the first arm of a choice where the other begins.
+    fn exits(
+        &mut self,
+        place: &Place<'_, '_>,
+        sites: &[Site<'_>],
+        leaving: &mut HashMap<usize, Vec<Binding>>,
+        validator: &Validator,
+    ) -> Result<(), ObserverError> {
+        let site = place.site;
+        let rules = self.ordered.of_site(site, Mode::Exit);
+        if !rules.is_empty() && !matches!(site.nesting, Nesting::Plain | Nesting::End) {
+            let kept = self.found.len();
+            let opening = Place { operands: vec![], results: vec![], ..*place };
+            self.all(&rules, &opening, Moment::Behind, validator)?;
+            let other = |k: &usize| sites[*k].nesting == Nesting::Else && sites[*k].end == site.end;
+            let closing = (place.index + 1..site.end).find(other).unwrap_or(site.end);
+            leaving.entry(closing - 1).or_default().extend(self.found.drain(kept..));
+        }
+        for mut binding in leaving.remove(&place.index).unwrap_or_default() {
+            binding.offset = site.offset;
+            self.found.push(binding);
+        }
+        Ok(())
     }
 
     /// What stands in place of an instruction gives what the instruction gives.

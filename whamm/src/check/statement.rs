@@ -3,7 +3,7 @@
 use super::Checker;
 use super::scope::{Context, Meaning};
 use crate::diagnostic::Kind;
-use crate::events::Event;
+use crate::events::{Event, Mode};
 use crate::fold;
 use crate::hir::{Expr, ExprKind, Place, Stmt, Var};
 use crate::source::Span;
@@ -310,6 +310,9 @@ impl Checker<'_> {
     fn return_stmt(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<Stmt> {
         let wanted = match &self.context {
             Context::Function(ty) => ty.clone(),
+            Context::Probe(site) if matches!(site.matched.mode, Mode::Alt | Mode::BlockAlt) => {
+                return self.return_instead(value, span);
+            }
             Context::Stray(stray) if stray.function => {
                 self.look_over(value);
                 return None;
@@ -328,6 +331,23 @@ impl Checker<'_> {
             }
             Some(e) => Some(Stmt::Return(Some(self.expr_of(e, &wanted)?))),
         }
+    }
+
+    /// What a body returns that stands in for an instruction: what that would have given.
+    fn return_instead(&mut self, value: Option<&ast::Expr>, span: Span) -> Option<Stmt> {
+        let Some(e) = value else { return Some(Stmt::Return(None)) };
+        let value = self.expr(e, None)?;
+        let single = |ty: &Ty| ty.is_numeric() || matches!(ty, Ty::Bool | Ty::FuncRef);
+        let fits = match &value.ty {
+            Ty::Tuple(parts) => !parts.is_empty() && parts.iter().all(single),
+            one => single(one),
+        };
+        if !fits {
+            let message = format!("an instruction does not give {}", value.ty.with_article());
+            self.error_help(span, message, "return a number, or a tuple of numbers where it gives several");
+            return None;
+        }
+        Some(Stmt::Return(Some(value)))
     }
 
     fn choices(&mut self, arms: &[(ast::Expr, Vec<ast::Stmt>)], otherwise: Option<&[ast::Stmt]>) -> Option<Stmt> {

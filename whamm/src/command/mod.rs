@@ -93,6 +93,9 @@ struct Instr {
     /// Exact counts even where an instruction traps, for hosts that call `whamm:flush` after a trap; somewhat slower.
     #[arg(long)]
     exact_traps: bool,
+    /// Export a function `__whamm_get_NAME` for each global variable, which tells what it holds.
+    #[arg(short, long)]
+    testing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -248,7 +251,8 @@ impl Instr {
             }
             Strategy::Imported => Link::Imported,
         };
-        let options = Options { format, destination, exact_traps: self.exact_traps, link, most_globals: None };
+        let options =
+            Options { format, destination, exact_traps: self.exact_traps, link, most_globals: None, testing: self.testing };
         let output = match &self.app {
             Some(app) => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
             None => whamm::compile_monitor(&scripts, &libraries, &options)?,

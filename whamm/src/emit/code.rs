@@ -4,11 +4,12 @@
 
 use super::cells::SiteRow;
 use super::locals::Locals;
+use super::replacement::Replacement;
 use super::storage::{Storage, WORD, word};
 use super::support::Support;
 use crate::events::{Bound, Function as EventFunction};
 use crate::fold::{self, Known};
-use crate::hir::{Builtin, Expr, ExprKind, Program, Stmt};
+use crate::hir::{Expr, ExprKind, Program, Stmt};
 use crate::library::Library;
 use crate::syntax::ast::BinOp;
 use crate::types::Ty;
@@ -38,12 +39,8 @@ pub struct Scope {
     pub bulk: Option<Bulk>,
     /// The operands of the instruction, as far as they are kept: last pushed last.
     pub operands: Vec<(u32, ValType)>,
-    /// The types and final indices of functions, to be called instead.
-    pub callees: Vec<(u32, Vec<ValType>, Vec<ValType>)>,
-    /// Where the results of such a call go.
-    pub results: Vec<u32>,
-    /// Functions by name.
-    pub callee_names: HashMap<String, u32>,
+    /// Where the body puts what it leaves instead of an instruction.
+    pub replacement: Option<Replacement>,
 }
 
 /// A bulk operation on memory.
@@ -272,8 +269,11 @@ impl<'a> Emitter<'a> {
     }
 
     fn give_back(&mut self, value: Option<&Expr>) {
-        if let Some(e) = value {
-            self.expr(e);
+        let scope = self.scope;
+        match (value, &scope.replacement) {
+            (Some(e), Some(replacement)) if !self.function => self.give_instead(replacement, e),
+            (Some(e), _) => self.expr(e),
+            (None, _) => {}
         }
         match self.leave {
             Some(depth) if !self.function => {
@@ -394,37 +394,10 @@ impl<'a> Emitter<'a> {
         let scope = self.scope;
         match function {
             EventFunction::DropArgs => {}
-            EventFunction::AltCallById | EventFunction::AltCallByName => {
-                let arg = self.fold(&args[0]);
-                let number = match &arg.kind {
-                    ExprKind::Int(n) => u32::try_from(*n).ok(),
-                    ExprKind::Str(name) => scope.callee_names.get(&**name).copied(),
-                    _ => None,
-                };
-                let Some((callee, params, results)) = number.and_then(|n| scope.callees.get(n as usize)) else {
-                    return refuse(
-                        self,
-                        "there is no such function to call instead",
-                        "give the constant index or the name of a function of the program",
-                    );
-                };
-                let given: Vec<ValType> = scope.operands.iter().map(|o| o.1).collect();
-                // What an indirect call was to call is the last operand, and is left out.
-                if !given.starts_with(params) || results.len() != scope.results.len() {
-                    return refuse(
-                        self,
-                        "the function to be called instead has another type than the instruction",
-                        "it must take and give what the instruction takes and gives",
-                    );
-                }
-                for (local, _) in &scope.operands[..params.len()] {
-                    self.put().local_get(*local);
-                }
-                self.put().call(*callee);
-                for local in scope.results.iter().rev() {
-                    self.put().local_set(*local);
-                }
-            }
+            EventFunction::AltCallById | EventFunction::AltCallByName => match &scope.replacement {
+                Some(replacement) => self.call_instead(replacement, &args[0], span),
+                None => refuse(self, "there is nothing here to be replaced", "use it in the body of an `alt`"),
+            },
             EventFunction::DupAt => {
                 let target = self.fold(&args[0]);
                 let (Some(bulk), [_, source, len]) = (scope.bulk, &scope.operands[..]) else {
@@ -442,18 +415,4 @@ impl<'a> Emitter<'a> {
             }
         }
     }
-}
-
-/// Whether a body leaves the operands out, or calls something else with them.
-pub fn replaces(stmts: &[Stmt]) -> (bool, bool) {
-    let (mut drops, mut calls) = (false, false);
-    for stmt in stmts {
-        stmt.walk(&mut |e| {
-            if let ExprKind::Builtin(Builtin::Event(f), _) = &e.kind {
-                drops |= *f == EventFunction::DropArgs;
-                calls |= matches!(f, EventFunction::AltCallById | EventFunction::AltCallByName);
-            }
-        });
-    }
-    (drops, calls)
 }

@@ -14,6 +14,7 @@ pub mod function;
 pub mod guest;
 pub mod locals;
 pub mod print;
+pub mod replacement;
 pub mod report;
 pub mod storage;
 pub mod support;

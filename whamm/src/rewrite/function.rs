@@ -25,13 +25,14 @@ use super::rows::Source;
 use super::tally::{self, Part, Stretch};
 use super::walk::{self, Nesting, Op};
 use super::{Rewriter, frames_of};
-use crate::emit::code::{Bulk, Emitter, Scope, replaces};
+use crate::emit::code::{Bulk, Emitter, Scope};
 use crate::emit::locals::Locals;
+use crate::emit::replacement::Replacement;
 use crate::emit::storage::Storage;
 use crate::emit::support::{Support, val};
 use crate::events::{Bound, Event, Mode};
 use crate::fold::{self, Known};
-use crate::hir::{Builtin, Expr, ExprKind, Place, Probe, Var};
+use crate::hir::{Body, Builtin, Expr, ExprKind, Place, Probe, Var};
 use crate::types::Ty;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wasm_encoder::{BlockType, Catch, InstructionSink, ValType};
@@ -98,13 +99,36 @@ struct Walker<'r, 'a> {
     got: Option<(usize, u32)>,
     /// Counters of what goes on behind the present branch, by whether they are i64.
     behind_branch: BTreeMap<bool, u32>,
+    /// What happens behind ends, and on account of which instruction.
     deferred: HashMap<usize, Vec<(Action<'a>, usize)>>,
+    /// What happens where control falls out of blocks, before that instruction.
+    leaving: HashMap<usize, Vec<(Action<'a>, usize)>>,
     frames: Vec<Storage>,
     reported: BTreeSet<u32>,
     entry: Vec<&'a Probe>,
     exit: Vec<&'a Probe>,
     block_start: Vec<&'a Probe>,
     block_end: Vec<&'a Probe>,
+}
+
+/// The numbers of the operands that a body asks for.
+fn operands_asked(body: &Body, looked_at: u8) -> BTreeSet<u8> {
+    let mut all = BTreeSet::new();
+    body.walk(&mut |e| {
+        if let ExprKind::Bound(b) = e.kind {
+            match b {
+                Bound::RefTaken | Bound::TargetFuncref | Bound::ResolvedFid => drop(all.insert(0)),
+                Bound::Trap => all.extend(0..looked_at),
+                other => all.extend(argument(other)),
+            }
+        }
+        // A bulk operation is done a second time with all of its operands.
+        if let ExprKind::Builtin(Builtin::Event(crate::events::Function::DupAt), _) = e.kind {
+            all.extend(0..3);
+        }
+    });
+    all.extend(body.assigned.iter().filter_map(|&b| argument(b)));
+    all
 }
 
 /// The operands that a body asks for, and whether it changes them.
@@ -191,6 +215,7 @@ pub(crate) fn rewrite<'a>(
         got: None,
         behind_branch: BTreeMap::new(),
         deferred: HashMap::new(),
+        leaving: HashMap::new(),
         frames: vec![],
         reported,
         entry,
@@ -389,8 +414,15 @@ impl<'a> Walker<'_, 'a> {
         let mark = self.locals.mark();
         let reachable = self.reachable();
         let behind = matches!(nesting, Nesting::End | Nesting::Loop);
+        for (action, opener) in self.leaving.remove(&i).unwrap_or_default() {
+            if reachable {
+                self.action(&action, opener, &[], &[], false, None);
+            }
+        }
         if let Some(alt) = self.block_replacement(i) {
             self.make_calls();
+            self.in_front_of_replaced(i, reachable);
+            self.locals.release(mark);
             return self.replace_block(i, &alt);
         }
         let args = if reachable && self.asks_operands(i) { self.stack(self.takes(i)) } else { vec![] };
@@ -403,8 +435,12 @@ impl<'a> Walker<'_, 'a> {
             let alts = self.match_all(&alts, i, &args, &[]);
             let targets = self.match_all(&targets, i, &args, &[]);
             later = self.later(i, &args, reachable);
+            let mut exits = vec![];
             if ends_function(&self.ops[i].operator) {
-                first.extend(self.structural(&self.exit.clone(), i, false));
+                exits = self.structural(&self.exit.clone(), i, false);
+            }
+            if alts.is_empty() {
+                first.append(&mut exits);
             }
             if reachable {
                 let wants: Vec<&Action<'_>> = first.iter().chain(&targets).chain(&later).collect();
@@ -418,21 +454,17 @@ impl<'a> Walker<'_, 'a> {
                     saved = self.save(&wants, i, &args, !alts.is_empty());
                     self.emit(&first, i, &saved, &[], false);
                 }
-                self.emit_targets(&targets, i, &saved);
+                if alts.is_empty() {
+                    self.emit_targets(&targets, i, &saved);
+                }
                 self.restore(&wants, &saved, alts.is_empty());
-                if ends_function(&self.ops[i].operator) {
-                    self.end_frames();
-                }
-                if let (O::Unreachable, Some(flush)) = (&self.ops[i].operator, self.r.flush) {
-                    self.unwinding(i);
-                    self.put().call(flush);
-                }
                 if !alts.is_empty() {
-                    self.replace(i, &alts, &saved)?;
+                    self.replace(i, &alts, &saved, [&exits, &targets])?;
                     self.after(i, later, &saved, reachable);
                     self.locals.release(mark);
                     return Ok(i + 1);
                 }
+                self.leave(i);
             }
         }
         self.write_op(i);
@@ -443,6 +475,30 @@ impl<'a> Walker<'_, 'a> {
         self.after(i, later, &saved, reachable);
         self.locals.release(mark);
         Ok(i + 1)
+    }
+
+    /// What happens when an instruction ends its function or the program.
+    fn leave(&mut self, i: usize) {
+        if ends_function(&self.ops[i].operator) {
+            self.end_frames();
+        }
+        if let (O::Unreachable, Some(flush)) = (&self.ops[i].operator, self.r.flush) {
+            self.unwinding(i);
+            self.put().call(flush);
+        }
+    }
+
+    /// What happens before a block that is replaced; what is to happen in it or behind it goes with it.
+    fn in_front_of_replaced(&mut self, i: usize, reachable: bool) {
+        let args = if reachable { self.stack(self.takes(i)) } else { vec![] };
+        let mut first = self.blocks(i, reachable);
+        first.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &args, &[]));
+        if reachable {
+            let wants: Vec<&Action<'_>> = first.iter().collect();
+            let saved = self.save(&wants, i, &args, false);
+            self.emit(&first, i, &saved, &[], false);
+            self.restore(&wants, &saved, true);
+        }
     }
 
     /// Probes at `unreachable` for the way out that no wrapper sees.
@@ -543,7 +599,13 @@ impl<'a> Walker<'_, 'a> {
             if self.ops[i].nesting == Nesting::Loop {
                 waiting = self.later(i, &[], was_reachable);
             }
-            self.deferred.entry(end).or_default().extend(waiting.into_iter().map(|a| (a, i)));
+            let (exits, behind): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
+            self.deferred.entry(end).or_default().extend(behind.into_iter().map(|a| (a, i)));
+            if !exits.is_empty() {
+                // The first arm of a choice is left where the second begins.
+                let other = (i..end).find(|&k| self.ops[k].nesting == Nesting::Else && self.ops[k].partner == i);
+                self.leaving.entry(other.unwrap_or(end)).or_default().extend(exits.into_iter().map(|a| (a, i)));
+            }
         } else {
             let mut later = later;
             if self.ops[i].nesting == Nesting::End {
@@ -608,7 +670,7 @@ impl<'a> Walker<'_, 'a> {
         args: &[(u32, ValType)],
         results: &[(u32, ValType)],
         alt: bool,
-        replacing: Option<Scope>,
+        replacing: Option<Replacement>,
     ) {
         self.make_calls();
         let mark = self.locals.mark();
@@ -623,12 +685,7 @@ impl<'a> Walker<'_, 'a> {
         let mut scope = self.scope(action, i, args, results);
         scope.operands = args.iter().rev().copied().collect();
         scope.bulk = bulk(&self.ops[i].operator).map(|b| self.moved_bulk(b));
-        if let Some(more) = replacing {
-            scope.operands = more.operands;
-            scope.callees = more.callees;
-            scope.results = more.results;
-            scope.callee_names = more.callee_names;
-        }
+        scope.replacement = replacing;
         let site = Site { facts: &self.r.facts, fid: self.fid, op: (!at_entry).then(|| &self.ops[i]), pc, index, last };
         let body = &action.probe.body;
         let mut emitter =

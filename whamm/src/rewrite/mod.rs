@@ -21,6 +21,7 @@ use crate::diagnostic::{Diagnostics, Kind};
 use crate::dwarf::Lines;
 use crate::emit::core::{self, Target, Used};
 use crate::emit::guest::Guest;
+use crate::emit::replacement::Callees;
 use crate::emit::report::{self, Format};
 use crate::emit::storage::Storage;
 use crate::emit::support::{Layout, Outlet, Support};
@@ -34,6 +35,7 @@ use rows::Rows;
 use shadow::Shadows;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 /// Choices about the output.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +50,8 @@ pub struct Options {
     pub link: Link,
     /// How many globals the output may have at the most; 900,000 if nothing is said. Counters beyond them are in memory.
     pub most_globals: Option<u32>,
+    /// Whether each global variable of a script can be asked for while the program runs, by an export `__whamm_get_NAME`.
+    pub testing: bool,
 }
 
 /// Where the run-time support is.
@@ -106,6 +110,10 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) matched: BTreeSet<u32>,
     /// How often each instruction stands in the program, by its place in the table.
     pub(crate) present: BTreeMap<usize, u32>,
+    /// Exports that tell what variables hold: names and functions.
+    pub(crate) getters: Vec<(String, u32)>,
+    /// The functions that can be called instead of instructions, once a probe asks.
+    pub(crate) callees: Option<Rc<Callees>>,
     /// Which functions tables hold.
     shadows: Shadows,
     /// Whether shadows are kept up.
@@ -361,6 +369,8 @@ impl<'a> Rewriter<'a> {
             structural,
             matched: BTreeSet::new(),
             present: BTreeMap::new(),
+            getters: vec![],
+            callees: None,
             shadowed: shadows.changing,
             shadows,
             fixed: HashMap::new(),

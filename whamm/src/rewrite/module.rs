@@ -52,6 +52,13 @@ fn wrong(e: impl std::fmt::Display) -> Diagnostics {
     Diagnostics::general(Kind::InvalidModule, format!("the program cannot be rewritten: {}", first_line(&e)))
 }
 
+/// The code of a call.
+fn call(function: u32) -> Vec<u8> {
+    let mut code = Vec::new();
+    wasm_encoder::InstructionSink::new(&mut code).call(function);
+    code
+}
+
 impl<'a> Rewriter<'a> {
     pub(super) fn module(&mut self) -> Result<Vec<u8>, Diagnostics> {
         let entry = self.wire();
@@ -151,14 +158,16 @@ impl<'a> Rewriter<'a> {
     }
 
     fn write_flush(&mut self) {
+        let settle = self.options.testing.then(|| self.write_getters());
         let Some(flush) = self.flush else { return };
         let mut locals = Locals::new(0);
         let mut code = Vec::new();
         let destination = &self.options.destination;
         code.extend(self.free_code(&mut locals, &[], &mut |e| e.open_destination(destination)));
-        code.extend(self.add_up(&mut locals));
-        code.extend(self.merge_elements(&mut locals));
-        code.extend(self.free_code(&mut locals, &[], &mut |e| e.settle_cells(None)));
+        match settle {
+            Some(settle) => code.extend(call(settle)),
+            None => code.extend(self.settling(&mut locals)),
+        }
         code.extend(self.run_probes(Event::End, &mut locals));
         if self.probes_of(Event::Report).is_empty() {
             code.extend(self.report(&mut locals));
@@ -166,10 +175,42 @@ impl<'a> Rewriter<'a> {
             code.extend(self.run_probes(Event::Report, &mut locals));
         }
         code.extend(self.free_code(&mut locals, &[], &mut |e| e.finish_report()));
+        self.define(flush, vec![], &locals, &code);
+    }
+
+    /// What was put off until variables are looked at.
+    fn settling(&mut self, locals: &mut Locals) -> Vec<u8> {
+        let mut code = self.add_up(locals);
+        code.extend(self.merge_elements(locals));
+        code.extend(self.free_code(locals, &[], &mut |e| e.settle_cells(None)));
+        code
+    }
+
+    /// For each global variable a function that tells what it holds; and one that does what was put off until then.
+    fn write_getters(&mut self) -> u32 {
+        let settle = self.support.reserve("whamm.settle");
+        let mut locals = Locals::new(0);
+        let code = self.settling(&mut locals);
+        self.define(settle, vec![], &locals, &code);
+        for (variable, storage) in self.program.globals.iter().zip(self.globals.clone()) {
+            let name = format!("__whamm_get_{}", variable.name);
+            if matches!(variable.ty, Ty::Map(_)) || self.getters.iter().any(|g| g.0 == name) {
+                continue;
+            }
+            let (getter, mut locals) = (self.support.reserve(&name), Locals::new(0));
+            let mut code = call(settle);
+            code.extend(self.free_code(&mut locals, &[], &mut |e| e.load(storage, &variable.ty)));
+            self.define(getter, variable.ty.slots(), &locals, &code);
+            self.getters.push((name, getter));
+        }
+        settle
+    }
+
+    fn define(&mut self, function: u32, results: Vec<ValType>, locals: &Locals, code: &[u8]) {
         let mut body = Function::new(locals.types().iter().map(|&t| (1, t)));
-        body.raw(code);
+        body.raw(code.iter().copied());
         body.instructions().end();
-        self.support.define(flush, &(vec![], vec![]), body);
+        self.support.define(function, &(vec![], results), body);
     }
 
     /// What runs of stretches have added since the last report goes to the sums.
@@ -482,6 +523,11 @@ impl<'a> Rewriter<'a> {
                         sections.exports.export(export.name, kind, index);
                     }
                 }
+            }
+        }
+        for (name, getter) in &self.getters {
+            if self.app.exports.iter().all(|e| e.name != name) {
+                sections.exports.export(name, ExportKind::Func, *getter);
             }
         }
         let Some(flush) = self.flush else { return };

@@ -1,88 +1,251 @@
 //! Instructions and blocks that a probe's code stands in for.
+//!
+//! What stands there instead has to leave what the instruction would: what the body returns or what a function gives that it calls, on top
+//! of the operands that stay. As in version 2.0.1, an operand stays if the probe neither asks for it nor drops it, and a predicate asks for
+//! all. Where what is returned is all that the instruction gives, or it gives nothing, the operands are left out, whatever was asked for.
 
 use super::*;
+use crate::emit::replacement::{Callee, Callees, Deeds, Replacement, always_gives};
+use crate::hir::Stmt;
+use std::rc::Rc;
+
+/// What remains where an instruction or a block was.
+struct Remains {
+    /// How many operands stay, the lowest first.
+    kept: usize,
+    /// The types of the values that are given on top of them.
+    given: Vec<ValType>,
+}
+
+/// What there is to replace.
+struct Replaced {
+    /// The types of the operands, the lowest first.
+    operands: Vec<ValType>,
+    /// How many of them are not the instruction's own, but go along with a branch.
+    passing: usize,
+    /// What has to be there behind it, unless control never gets there.
+    results: Option<Vec<ValType>>,
+}
+
+/// How many operands a probe asks for, from the top: those above a gap and below it, if there is one.
+fn asked_for(action: &Action<'_>, own: usize, looked_at: u8) -> usize {
+    let body = &action.probe.body;
+    if body.predicate.is_some() && action.probe.matched.mode == Mode::Alt {
+        return own;
+    }
+    let found = operands_asked(body, looked_at);
+    let gap = found.iter().zip(0..).any(|(n, i)| *n != i);
+    if gap { own } else { found.len().min(own) }
+}
+
+impl Replaced {
+    /// What remains, or why it does not fit.
+    fn remains(&self, deeds: &Deeds<'_>, asked: usize, called: Option<&Callee>) -> Result<Remains, (String, &'static str)> {
+        let own = self.operands.len() - self.passing;
+        let stay = self.operands.len() - if deeds.drops { own } else { asked };
+        let returned: Vec<ValType> = deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default();
+        let gives = !deeds.returns.is_empty() || !deeds.calls.is_empty();
+        let Some(results) = &self.results else {
+            let called = called.map(|c| c.results.clone()).unwrap_or_default();
+            let kept = if deeds.calls.is_empty() { stay } else { self.passing };
+            return Ok(Remains { kept, given: [called, returned].concat() });
+        };
+        let staying = |n: usize| results.starts_with(&self.operands[..n]);
+        if gives {
+            let all = returned.len() == results.len() || !deeds.calls.is_empty() && returned.len() <= results.len();
+            if all {
+                return Ok(Remains { kept: 0, given: results.clone() });
+            }
+            if stay + returned.len() == results.len() && staying(stay) {
+                return Ok(Remains { kept: stay, given: results[stay..].to_vec() });
+            }
+            let message = format!(
+                "the instruction gives {} values, and its replacement leaves {stay} operands and returns {}",
+                results.len(),
+                returned.len()
+            );
+            return Err((message, "return all that it gives; several values are a tuple: `return (1, 2);`"));
+        }
+        let whole = if deeds.drops { stay } else { self.operands.len() };
+        if let Some(kept) = [stay, whole].into_iter().find(|&n| n == results.len() && staying(n)) {
+            return Ok(Remains { kept, given: vec![] });
+        }
+        if results.is_empty() {
+            return Ok(Remains { kept: 0, given: vec![] });
+        }
+        let help = "return what it gives, as in `return 0;`, or call a function with `alt_call_by_name(...)`; operands stay \
+            unless the probe asks for them or drops them with `drop_args();`";
+        Err((format!("the instruction gives {} values, and its replacement leaves {stay}", results.len()), help))
+    }
+}
+
+/// How many of a branch's operands go along to its label, or to the caller.
+fn passing(op: &O<'_>, operands: usize) -> usize {
+    match op {
+        O::Br { .. } | O::Return => operands,
+        O::BrIf { .. }
+        | O::BrTable { .. }
+        | O::BrOnNull { .. }
+        | O::BrOnNonNull { .. }
+        | O::BrOnCast { .. }
+        | O::BrOnCastFail { .. } => operands.saturating_sub(1),
+        _ => 0,
+    }
+}
 
 impl<'a> Walker<'_, 'a> {
     /// Writes probes instead of an instruction. Where a predicate is left to be tested, the instruction is the other arm.
-    pub(super) fn replace(&mut self, i: usize, alts: &[Action<'a>], saved: &[(u32, ValType)]) -> Result<(), wasmparser::Error> {
+    pub(super) fn replace(
+        &mut self,
+        i: usize,
+        alts: &[Action<'a>],
+        saved: &[(u32, ValType)],
+        [exits, targets]: [&[Action<'a>]; 2],
+    ) -> Result<(), wasmparser::Error> {
         let operator = self.ops[i].operator.clone();
-        let span = alts[0].probe.span;
+        self.only_one(alts);
+        let action = &alts[0];
+        let condition = action.predicate.as_ref().map(|predicate| self.condition(action, i, saved, predicate));
+        let gives = operator.operator_arity(&self.validator).map_or(0, |arity| arity.1 as usize);
+        self.validator.op(self.ops[i].offset, &operator)?;
+        self.forget_origins(gives);
+        let mut results: Vec<ValType> = self.stack(gives).iter().map(|&t| self.val(t)).collect();
+        results.reverse();
+        let operands: Vec<ValType> = saved.iter().rev().map(|s| s.1).collect();
+        let replaced = Replaced {
+            passing: passing(&operator, operands.len()),
+            operands,
+            results: (!never_returns(&operator)).then_some(results),
+        };
+        let (remains, replacement) = self.replacement(action, i, &replaced);
+        if let Some(condition) = condition {
+            self.out.extend(condition);
+            let left = [&replaced.operands[..remains.kept], &remains.given].concat();
+            let ty = self.r.support.block(&left);
+            self.put().if_(ty);
+        }
+        self.stand_in(action, i, saved, &remains, replacement);
+        self.moved.push((self.ops[i].offset, self.out.len()));
+        if action.predicate.is_some() {
+            self.put().else_();
+            self.emit(exits, i, saved, &[], false);
+            self.emit_targets(targets, i, saved);
+            self.leave(i);
+            for (local, _) in saved.iter().rev() {
+                self.put().local_get(*local);
+            }
+            self.write_deeper(i, action.probe.span);
+            self.put().end();
+        }
+        Ok(())
+    }
+
+    fn only_one(&mut self, alts: &[Action<'a>]) {
         if alts.len() > 1 {
             self.r.support.refused.push((
-                span,
+                alts[0].probe.span,
                 "two probes replace the same instruction".into(),
                 "make their predicates exclude each other, or write one probe".into(),
             ));
         }
-        let action = &alts[0];
-        let results = {
-            let mut list = self.result_types(i);
-            list.reverse();
-            list.into_iter().map(|t| self.val(t)).collect::<Vec<_>>()
-        };
-        let held: Vec<u32> = results.iter().map(|&t| self.locals.take(t)).collect();
-        let callees = (0..u32::try_from(self.r.app.functions.len()).unwrap_or(0))
-            .map(|f| {
-                let (p, r) = self.r.app.shape(f);
-                (self.r.remap.function(f), p.iter().map(|&t| val(t)).collect(), r.iter().map(|&t| val(t)).collect())
-            })
-            .collect();
-        let mut names: HashMap<String, u32> = (0..).zip(&self.r.app.imports).map(|(n, i)| (i.name.to_string(), n)).collect();
-        names.extend(
-            self.r.app.exports.iter().filter(|e| e.kind == wasmparser::ExternalKind::Func).map(|e| (e.name.to_string(), e.index)),
-        );
-        names.extend(self.r.app.names.iter().map(|(&n, name)| (name.to_string(), n)));
-        let operands: Vec<(u32, ValType)> = saved.iter().rev().copied().collect();
-        let more = Scope { operands: operands.clone(), callees, results: held.clone(), callee_names: names, ..Scope::default() };
-        let (drops, calls) = replaces(&action.probe.body.stmts);
-        if let Some(predicate) = &action.predicate {
-            let site_code = self.condition(action, i, saved, predicate);
-            self.out.extend(site_code);
-            let ty = match results[..] {
-                [] => BlockType::Empty,
-                [one] => BlockType::Result(one),
-                _ => BlockType::FunctionType(self.r.support.ty(&(vec![], results.clone()))),
-            };
-            self.put().if_(ty);
-        }
-        self.action(action, i, saved, &[], true, Some(more));
-        if calls {
-            for local in &held {
-                self.put().local_get(*local);
-            }
-        } else if !drops {
-            for (local, _) in &operands {
-                self.put().local_get(*local);
-            }
-        }
-        let left = if calls {
-            results.len()
-        } else if drops {
-            0
-        } else {
-            operands.len()
-        };
-        if left != results.len() && !never_returns(&operator) {
-            let message = format!("the instruction gives {} values, and its replacement leaves {left}", results.len());
-            let help = "use `drop_args()` if it gives none, or `alt_call_by_name(...)` to call a function of the same type";
+    }
+
+    /// What remains where a probe replaces something, and where it puts that.
+    fn replacement(&mut self, action: &Action<'a>, i: usize, replaced: &Replaced) -> (Remains, Replacement) {
+        let span = action.probe.span;
+        let (pc, index, last) = self.site(i, false);
+        let site = Site { facts: &self.r.facts, fid: self.fid, op: Some(&self.ops[i]), pc, index, last };
+        let stmts: &'a [Stmt] = &action.probe.body.stmts;
+        let deeds = Deeds::of(stmts);
+        let fold = |e: &Expr| fold::fold(e.clone(), &site);
+        let always = always_gives(stmts, &fold);
+        let which = deeds.calls.first().map(|which| fold(which));
+        let callees = if deeds.calls.is_empty() { Rc::default() } else { self.callees() };
+        let own = replaced.operands.len() - replaced.passing;
+        let asked = asked_for(action, own, traps::looked_at(&self.ops[i].operator));
+        let called = which.and_then(|which| callees.find(&which).cloned());
+        let remains = replaced.remains(&deeds, asked, called.as_ref()).unwrap_or_else(|(message, help)| {
             self.r.support.refused.push((span, message, help.into()));
+            Remains { kept: 0, given: vec![] }
+        });
+        if !remains.given.is_empty() && !always {
+            let help = "end every way through the body with `return`, or call a function";
+            let message = "the body may end without the value that it is to give instead of the instruction";
+            self.r.support.refused.push((span, message.into(), help.into()));
         }
-        self.moved.push((self.ops[i].offset, self.out.len()));
-        if action.predicate.is_some() {
-            self.put().else_();
-            for (local, _) in &operands {
-                self.put().local_get(*local);
+        let results = remains.given.iter().map(|&ty| (self.locals.take(ty), ty)).collect();
+        let returned = deeds.returns.first().map_or(0, |e| e.ty.slots().len()).min(remains.given.len());
+        let left = if deeds.drops && asked < own { asked } else { 0 };
+        (remains, Replacement { callees, left, results, returned })
+    }
+
+    /// Writes what stands there instead, and what it leaves.
+    fn stand_in(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)], remains: &Remains, replacement: Replacement) {
+        let given = replacement.results.clone();
+        self.action(action, i, saved, &[], true, Some(replacement));
+        for (local, _) in saved.iter().rev().take(remains.kept).chain(&given) {
+            self.put().local_get(*local);
+        }
+    }
+
+    /// The functions of the program, for those that call one instead of an instruction.
+    fn callees(&mut self) -> Rc<Callees> {
+        if let Some(known) = &self.r.callees {
+            return known.clone();
+        }
+        let app = self.r.app;
+        let types = |list: &[W]| list.iter().map(|&t| val(t)).collect();
+        let functions = (0..u32::try_from(app.functions.len()).unwrap_or(0)).map(|f| {
+            let (params, results) = app.shape(f);
+            Callee { index: self.r.remap.function(f), params: types(params), results: types(results) }
+        });
+        let functions = functions.collect();
+        let mut names: HashMap<String, u32> = (0..).zip(&app.imports).map(|(n, i)| (i.name.to_string(), n)).collect();
+        let exported = app.exports.iter().filter(|e| e.kind == wasmparser::ExternalKind::Func);
+        names.extend(exported.map(|e| (e.name.to_string(), e.index)));
+        names.extend(app.names.iter().map(|(&n, name)| (name.to_string(), n)));
+        let found = Rc::new(Callees { functions, names });
+        self.r.callees = Some(found.clone());
+        found
+    }
+
+    /// Nothing is known of what is on the stack in the place of an instruction's results.
+    fn forget_origins(&mut self, gives: usize) {
+        let height = self.validator.operand_stack_height() as usize;
+        self.origins.truncate(height.saturating_sub(gives));
+        if self.follows {
+            self.origins.resize(height, None);
+        }
+        self.got = None;
+    }
+
+    /// An instruction in an arm, which has a label of its own.
+    fn write_deeper(&mut self, i: usize, span: crate::source::Span) {
+        let operator = self.ops[i].operator.clone();
+        let branches = match &operator {
+            O::Br { relative_depth } => {
+                self.put().br(relative_depth + 1);
+                true
             }
-            let labels =
-                !walk::interrupts(&operator) || matches!(operator, O::Call { .. } | O::CallIndirect { .. } | O::CallRef { .. });
-            if !labels {
-                let message = "a branch cannot be replaced under a condition that is known only at run time";
+            O::BrIf { relative_depth } => {
+                self.put().br_if(relative_depth + 1);
+                true
+            }
+            O::BrTable { targets } => {
+                let all: Vec<u32> = targets.targets().flatten().map(|label| label + 1).collect();
+                self.put().br_table(all, targets.default() + 1);
+                true
+            }
+            O::BrOnNull { .. } | O::BrOnNonNull { .. } | O::BrOnCast { .. } | O::BrOnCastFail { .. } => {
+                let message = "a branch on a reference cannot be replaced under a condition that is known only at run time";
                 self.r.support.refused.push((span, message.into(), "put the condition into the body of a `before` probe".into()));
+                true
             }
+            _ => false,
+        };
+        if !branches {
             self.write_op(i);
-            self.put().end();
         }
-        self.validator.op(self.ops[i].offset, &operator)
     }
 
     pub(super) fn condition(&mut self, action: &Action<'a>, i: usize, saved: &[(u32, ValType)], predicate: &Expr) -> Vec<u8> {
@@ -97,53 +260,69 @@ impl<'a> Walker<'_, 'a> {
     /// A probe that replaces the whole block which begins here.
     pub(super) fn block_replacement(&mut self, i: usize) -> Option<Action<'a>> {
         let probes = self.probes(i, &[Mode::BlockAlt]);
-        let args = if probes.is_empty() { vec![] } else { self.stack(self.takes(i)) };
+        if probes.is_empty() || !self.reachable() && self.ops[i].nesting != Nesting::Else {
+            return None;
+        }
+        let args = self.stack(self.takes(i));
         let mut actions = self.match_all(&probes, i, &args, &[]);
+        self.only_one(&actions);
         (!actions.is_empty()).then(|| actions.remove(0))
     }
 
+    /// Writes a probe instead of a block, or instead of the second arm of a choice: the number of the next instruction.
     pub(super) fn replace_block(&mut self, i: usize, action: &Action<'a>) -> Result<usize, wasmparser::Error> {
-        let span = action.probe.span;
-        let mut end = self.ops[i].partner;
-        if self.ops[i].nesting == Nesting::Else {
-            end = self.ops[self.ops[i].partner].partner;
-        }
-        let takes = self.ops[i].operator.operator_arity(&self.validator).map_or(0, |a| a.0);
-        let condition = u32::from(self.ops[i].nesting == Nesting::If);
-        let gives = self.block_results(i);
-        if action.predicate.is_some() || takes != condition || gives != 0 || self.ops[i].nesting == Nesting::Else {
-            let message = "this block cannot be replaced: its condition is known only at run time, or it takes or gives values";
-            self.r.support.refused.push((
-                span,
-                message.into(),
-                "replace the instructions in it, or match a block without parameters and results".into(),
-            ));
+        let is_arm = self.ops[i].nesting == Nesting::Else;
+        let opener = if is_arm { self.ops[i].partner } else { i };
+        let end = self.ops[opener].partner;
+        let (takes, results) = self.block_types(opener);
+        if action.predicate.is_some() {
+            let message = "a block cannot be replaced under a condition that is known only at run time";
+            let help = "replace the instructions in it, or begin its body with a condition of your own";
+            self.r.support.refused.push((action.probe.span, message.into(), help.into()));
         }
         let mark = self.locals.mark();
-        if condition == 1 {
-            self.put().drop();
+        let mut operands = takes;
+        if is_arm {
+            self.write_op(i);
+            self.validated(i)?;
+            self.end_stretch();
+            self.begin_stretch();
+        } else if self.ops[i].nesting == Nesting::If {
+            operands.push(ValType::I32);
         }
-        self.action(action, i, &[], &[], true, None);
-        for k in i..=end {
+        let saved: Vec<(u32, ValType)> = operands.iter().rev().map(|&ty| (self.locals.take(ty), ty)).collect();
+        for &(local, _) in &saved {
+            self.put().local_set(local);
+        }
+        let replaced = Replaced { operands, passing: 0, results: Some(results) };
+        let (remains, replacement) = self.replacement(action, i, &replaced);
+        self.stand_in(action, i, &saved, &remains, replacement);
+        let rest = if is_arm { i + 1..end } else { i..end + 1 };
+        let next = rest.end;
+        for k in rest {
             self.moved.push((self.ops[k].offset, self.out.len()));
             let operator = self.ops[k].operator.clone();
             self.validator.op(self.ops[k].offset, &operator)?;
         }
+        self.forget_origins(replaced.results.map_or(0, |r| r.len()));
         self.locals.release(mark);
-        Ok(end + 1)
+        Ok(next)
     }
 
-    pub(super) fn block_results(&self, i: usize) -> usize {
+    /// What a block takes and gives, the lowest first.
+    fn block_types(&self, i: usize) -> (Vec<ValType>, Vec<ValType>) {
         let ty = match &self.ops[i].operator {
             O::Block { blockty } | O::Loop { blockty } | O::If { blockty } => *blockty,
             O::TryTable { try_table } => try_table.ty,
-            _ => return 0,
+            _ => return (vec![], vec![]),
         };
+        let all = |list: &[W]| list.iter().map(|&t| self.val(t)).collect();
         match ty {
-            wasmparser::BlockType::Empty => 0,
-            wasmparser::BlockType::Type(_) => 1,
+            wasmparser::BlockType::Empty => (vec![], vec![]),
+            wasmparser::BlockType::Type(one) => (vec![], vec![self.val(one)]),
             wasmparser::BlockType::FuncType(n) => {
-                self.r.app.types.get(n as usize).and_then(Option::as_ref).map_or(0, |t| t.1.len())
+                let shape = self.r.app.types.get(n as usize).and_then(Option::as_ref);
+                shape.map_or_else(Default::default, |t| (all(&t.0), all(&t.1)))
             }
         }
     }

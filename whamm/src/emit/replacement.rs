@@ -1,0 +1,225 @@
+//! What a probe leaves in the place of an instruction: the results of a function that is called instead, and what its body returns.
+
+use super::code::Emitter;
+use crate::events::Function as EventFunction;
+use crate::hir::{Builtin, Expr, ExprKind, Stmt};
+use crate::source::Span;
+use crate::types::Ty;
+use std::collections::HashMap;
+use std::rc::Rc;
+use wasm_encoder::ValType;
+
+/// A function of the program: its final index, and its type.
+#[derive(Clone, Debug)]
+pub struct Callee {
+    /// Where it stands in the output.
+    pub index: u32,
+    /// What it takes.
+    pub params: Vec<ValType>,
+    /// What it gives.
+    pub results: Vec<ValType>,
+}
+
+/// The functions of the program that can be called instead of an instruction.
+#[derive(Clone, Debug, Default)]
+pub struct Callees {
+    /// By their indices in the program as it was.
+    pub functions: Vec<Callee>,
+    /// Their indices, by name.
+    pub names: HashMap<String, u32>,
+}
+
+impl Callees {
+    /// The function that a constant index or name means.
+    pub fn find(&self, which: &Expr) -> Option<&Callee> {
+        let number = match &which.kind {
+            ExprKind::Int(n) => u32::try_from(*n).ok()?,
+            ExprKind::Str(name) => *self.names.get(&**name)?,
+            _ => return None,
+        };
+        self.functions.get(number as usize)
+    }
+}
+
+/// Where a probe puts what it leaves instead of an instruction.
+#[derive(Clone, Debug)]
+pub struct Replacement {
+    /// What can be called.
+    pub callees: Rc<Callees>,
+    /// How many operands from the top are all that is left of them, because the others were dropped; 0 if none were.
+    pub left: usize,
+    /// Locals for the values that are given, in order.
+    pub results: Vec<(u32, ValType)>,
+    /// How many of them, the last ones, `return` gives.
+    pub returned: usize,
+}
+
+/// What the body of a replacement does, wherever in it.
+#[derive(Debug, Default)]
+pub struct Deeds<'a> {
+    /// It leaves the operands out.
+    pub drops: bool,
+    /// What it calls instead.
+    pub calls: Vec<&'a Expr>,
+    /// What it returns.
+    pub returns: Vec<&'a Expr>,
+}
+
+impl<'a> Deeds<'a> {
+    /// Those of a body.
+    pub fn of(stmts: &'a [Stmt]) -> Self {
+        let mut deeds = Self::default();
+        deeds.look(stmts);
+        deeds
+    }
+
+    fn look(&mut self, stmts: &'a [Stmt]) {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Return(Some(e)) => self.returns.push(e),
+                Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::Event(function), args), .. }) => match function {
+                    EventFunction::DropArgs => self.drops = true,
+                    EventFunction::AltCallById | EventFunction::AltCallByName => self.calls.extend(args.first()),
+                    EventFunction::DupAt => {}
+                },
+                Stmt::If(_, yes, no) => {
+                    self.look(yes);
+                    self.look(no);
+                }
+                Stmt::Count(_, _, _, body) | Stmt::Each(_, _, _, body) | Stmt::While(_, _, body) => self.look(body),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whether every way through a body calls something instead, or returns a value.
+pub fn always_gives(stmts: &[Stmt], fold: &dyn Fn(&Expr) -> Expr) -> bool {
+    stmts.iter().any(|stmt| match stmt {
+        Stmt::Return(value) => value.is_some(),
+        Stmt::Do(Expr { kind: ExprKind::Builtin(Builtin::Event(function), _), .. }) => {
+            matches!(function, EventFunction::AltCallById | EventFunction::AltCallByName)
+        }
+        Stmt::If(condition, yes, no) => match fold(condition).kind {
+            ExprKind::Bool(true) => always_gives(yes, fold),
+            ExprKind::Bool(false) => always_gives(no, fold),
+            _ => always_gives(yes, fold) && always_gives(no, fold),
+        },
+        _ => false,
+    })
+}
+
+/// A constant as a value of another type, as a literal would have it.
+#[expect(clippy::cast_precision_loss, reason = "the nearest fraction is what a literal means")]
+fn adapted(e: &Expr, slot: ValType) -> Option<Expr> {
+    if e.ty.slots() == [slot] {
+        return Some(e.clone());
+    }
+    let (kind, ty) = match (&e.kind, slot) {
+        (ExprKind::Int(n), ValType::I32) if (i128::from(i32::MIN)..=i128::from(u32::MAX)).contains(n) => {
+            (ExprKind::Int(Ty::I32.wrap(*n)), Ty::I32)
+        }
+        (ExprKind::Int(n), ValType::I64) => (ExprKind::Int(Ty::I64.wrap(*n)), Ty::I64),
+        (ExprKind::Int(n), ValType::F32) => (ExprKind::Float(*n as f64), Ty::F32),
+        (ExprKind::Int(n), ValType::F64) => (ExprKind::Float(*n as f64), Ty::F64),
+        (ExprKind::Float(x), ValType::F32) => (ExprKind::Float(*x), Ty::F32),
+        (ExprKind::Float(x), ValType::F64) => (ExprKind::Float(*x), Ty::F64),
+        _ => return None,
+    };
+    Some(Expr { kind, ty, span: e.span })
+}
+
+fn names(types: &[ValType]) -> String {
+    let one = |ty: &ValType| match *ty {
+        ValType::I32 => "i32",
+        ValType::I64 => "i64",
+        ValType::F32 => "f32",
+        ValType::F64 => "f64",
+        ValType::V128 => "v128",
+        ValType::Ref(_) => "a reference",
+    };
+    if types.is_empty() { "nothing".into() } else { types.iter().map(one).collect::<Vec<_>>().join(", ") }
+}
+
+impl Emitter<'_> {
+    fn refuse(&mut self, span: Span, message: impl Into<String>, help: impl Into<String>) {
+        self.support.refused.push((span, message.into(), help.into()));
+    }
+
+    /// Calls a function of the program instead of the instruction.
+    pub(super) fn call_instead(&mut self, replacement: &Replacement, which: &Expr, span: Span) {
+        let which = self.fold(which);
+        if !fold_is_known(&which) {
+            let help = "give the constant index or the name of a function of the program; `if` chooses between several";
+            return self.refuse(span, "which function is called instead must be known while compiling", help);
+        }
+        let Some(callee) = replacement.callees.find(&which) else {
+            let help = "give the constant index or the name of a function of the program";
+            return self.refuse(span, "there is no such function to call instead", help);
+        };
+        let scope = self.scope;
+        let operands = &scope.operands;
+        let fits = |some: &[(u32, ValType)]| some.iter().map(|o| o.1).eq(callee.params.iter().copied());
+        let last = &operands[operands.len() - replacement.left..];
+        // What an indirect call was to call is the last operand, and is left out.
+        let passed = match operands.get(..callee.params.len()) {
+            _ if replacement.left > 0 && fits(last) => last,
+            Some(first) if fits(first) => first,
+            _ => {
+                let help = "it must take what the instruction takes";
+                return self.refuse(span, "the function to be called instead has another type than the instruction", help);
+            }
+        };
+        let wanted: Vec<ValType> = replacement.results.iter().map(|r| r.1).collect();
+        let before_return = wanted.len() - replacement.returned;
+        let kept = match &callee.results {
+            given if *given == wanted => wanted.len(),
+            given if *given == wanted[..before_return] => before_return,
+            _ if before_return == 0 && !wanted.is_empty() => 0,
+            _ => {
+                let help = "it must give what the instruction gives, or what `return` leaves over";
+                return self.refuse(span, "the function to be called instead has another type than the instruction", help);
+            }
+        };
+        for (local, _) in passed.to_vec() {
+            self.put().local_get(local);
+        }
+        self.put().call(callee.index);
+        if kept < callee.results.len() {
+            for _ in &callee.results {
+                self.put().drop();
+            }
+        }
+        for &(local, _) in replacement.results[..kept].iter().rev().filter(|_| kept == callee.results.len()) {
+            self.put().local_set(local);
+        }
+    }
+
+    /// Keeps what a body returns instead of what the instruction would give.
+    pub(super) fn give_instead(&mut self, replacement: &Replacement, value: &Expr) {
+        let value = self.fold(value);
+        let given = &replacement.results[replacement.results.len() - replacement.returned..];
+        let wanted: Vec<ValType> = given.iter().map(|r| r.1).collect();
+        let parts: Vec<Expr> = match &value.kind {
+            ExprKind::Tuple(parts) => parts.clone(),
+            _ => vec![value.clone()],
+        };
+        let adapted: Option<Vec<Expr>> = parts.iter().zip(&wanted).map(|(e, &slot)| adapted(e, slot)).collect();
+        match adapted.filter(|list| list.len() == wanted.len() && parts.len() == wanted.len()) {
+            Some(list) => list.iter().for_each(|e| self.value(e)),
+            None if value.ty.slots() == wanted => self.value(&value),
+            None => {
+                let (found, wanted) = (names(&value.ty.slots()), names(&wanted));
+                let message = format!("{wanted} has to be returned here, and this is {found}");
+                return self.refuse(value.span, message, "convert it with `as`; several values are a tuple: `return (1, 2);`");
+            }
+        }
+        for &(local, _) in given.iter().rev() {
+            self.put().local_set(local);
+        }
+    }
+}
+
+fn fold_is_known(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Int(_) | ExprKind::Str(_))
+}
