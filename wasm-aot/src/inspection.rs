@@ -171,9 +171,12 @@ impl Inspection {
 }
 
 /// The operators of a body, as text, with their offsets in the module.
-fn operators(body: &[u8], start: u32) -> Vec<(u32, String)> {
-    let reader = wasmparser::BinaryReader::new(body, u64::from(start));
+fn operators(body_bytes: &[u8], start: u32) -> Vec<(u32, String)> {
+    let reader = wasmparser::BinaryReader::new(body_bytes, u64::from(start));
     let body = wasmparser::FunctionBody::new(reader);
     let Ok(operators) = body.get_operators_reader() else { return Vec::new() };
-    operators.into_iter_with_offsets().map_while(Result::ok).map(|(op, offset)| (offset as u32, format!("{op:?}"))).collect()
+    let spelled = |(op, offset): (wasmparser::Operator<'_>, u64)| {
+        (offset as u32, crate::runtime::spelled(&op, body_bytes, offset as u32 - start))
+    };
+    operators.into_iter_with_offsets().map_while(Result::ok).map(spelled).collect()
 }

@@ -94,7 +94,8 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// What a thread needs to compile, and keeps from function to function.
+/// What a thread needs to compile, and keeps from function to function. A translation that does not come to its end leaves blocks and variables of its
+/// own in the frontend, so that the next function begins with a new one.
 pub(super) struct Compiler {
     context: Context,
     frontend: FunctionBuilderContext,
@@ -150,7 +151,11 @@ impl Compiler {
         let (loops, first) = setting.loops_of(index);
         let mut translator = Translator::new(builder, setting, index, entered);
         translator.crosses = crosses;
-        let translated = translator.translate(&mut validator, &body)?;
+        let translated = translator.translate(&mut validator, &body);
+        if !matches!(translated, Ok(Some(_))) {
+            self.frontend = FunctionBuilderContext::new();
+        }
+        let translated = translated?;
         self.allocations = validator.into_allocations();
         let Some((cold, together)) = translated else { return Ok(Attempt::Done(None)) };
         let compiled = finish(&mut self.context, setting.target, (loops, first), &together)?;

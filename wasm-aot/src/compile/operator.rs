@@ -82,7 +82,7 @@ impl Translator<'_> {
             Operator::DataDrop { data_index } => self.data_drop(*data_index),
             _ if self.access(op) || self.numeric(op) => {}
             _ if self.vector(op)? || self.atomic(op)? => {}
-            other => return Err(self.unsupported(format!("{other:?}"))),
+            other => return Err(self.unsupported(crate::module::instruction_name(other))),
         }
         Ok(())
     }

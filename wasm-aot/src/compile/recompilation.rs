@@ -105,6 +105,8 @@ impl<'a> Recompilation<'a> {
             plan: &self.plan,
             first_word: self.first_word,
         };
-        compiler.code(setting, &self.bodies[part.function], part.entered.map(|(index, _)| index))
+        let body = &self.bodies[part.function];
+        let compiled = compiler.code(setting, body, part.entered.map(|(index, _)| index));
+        compiled.map_err(|error| error.within(body.index, self.info.function_name(body.index)))
     }
 }

@@ -61,7 +61,7 @@ pub(crate) fn read(expression: &wasmparser::ConstExpr<'_>) -> Result<Vec<ConstOp
             Operator::End => continue,
             other => {
                 return Err(CompileError::unsupported(
-                    format!("{other:?} in a constant expression"),
+                    format!("{} in a constant expression", super::instruction_name(&other)),
                     Place::module(offset as usize),
                 ));
             }

@@ -3,10 +3,12 @@
 //! Spaces of indices hold what is imported first and what is defined after it, as in the specification.
 
 mod constant;
+mod instruction;
 mod names;
 mod read;
 
 pub(crate) use constant::ConstOp;
+pub(crate) use instruction::instruction_name;
 pub(crate) use names::Names;
 pub(crate) use read::{Body, Reading, operand_type, read, value_type};
 

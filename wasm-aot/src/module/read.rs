@@ -308,7 +308,7 @@ fn reference_type(ty: wasmparser::RefType, offset: usize) -> Result<RefType, Com
 /// What a reference refers to.
 pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapType, CompileError> {
     use wasmparser::AbstractHeapType as Abstract;
-    let unsupported = || CompileError::unsupported(format!("gc: references to {ty:?}"), Place::module(offset));
+    let unsupported = || CompileError::unsupported(format!("gc: references to {}", heap_name(ty)), Place::module(offset));
     match ty {
         wasmparser::HeapType::Abstract { shared: false, ty } => Ok(match ty {
             Abstract::Func => HeapType::Func,
@@ -328,6 +328,14 @@ pub(crate) fn heap_type(ty: wasmparser::HeapType, offset: usize) -> Result<HeapT
         wasmparser::HeapType::Concrete(UnpackedIndex::Module(index)) => Ok(HeapType::Concrete(index)),
         _ => Err(unsupported()),
     }
+}
+
+/// What a reference refers to, as the text format spells it.
+fn heap_name(ty: wasmparser::HeapType) -> String {
+    // A nullable reference to it is spelled around it.
+    let spelled = wasmparser::RefType::new(true, ty).map_or_else(|| "(ref null ?)".to_owned(), |ty| ty.to_string());
+    let inner = spelled.strip_prefix("(ref null ").and_then(|rest| rest.strip_suffix(')'));
+    inner.or(spelled.strip_suffix("ref")).unwrap_or(&spelled).to_owned()
 }
 
 fn table_type(ty: &wasmparser::TableType) -> Result<TableType, CompileError> {

@@ -215,9 +215,11 @@ impl Module {
     /// Checks whether a module is valid, and supported, without keeping it.
     pub fn validate(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = binary(bytes.as_ref())?;
-        for body in crate::module::read(&bytes, engine.target().options.features)?.bodies {
+        let crate::module::Reading { info, bodies } = crate::module::read(&bytes, engine.target().options.features)?;
+        for body in bodies {
             let mut validator = body.validate.into_validator(wasmparser::FuncValidatorAllocations::default());
-            validator.validate(&body.body).map_err(CompileError::from)?;
+            let checked = validator.validate(&body.body).map_err(CompileError::from);
+            checked.map_err(|error| error.within(body.index, info.function_name(body.index)))?;
         }
         Ok(())
     }

@@ -434,3 +434,52 @@ fn thousands_of_types_have_trampolines_each() {
     text.push(')');
     assert_eq!(Module::new(&quick(), text).expect("compiled").exports().count(), 4_000);
 }
+
+/// Functions of many shapes, each of which calls those before it.
+fn crowd() -> Vec<u8> {
+    let body = |number: usize| match number % 4 {
+        0 => {
+            "(loop $l (result i32) (local.set 1 (i32.add (local.get 1) (i32.const 1)))
+                (br_if $l (i32.lt_u (local.get 1) (local.get 0))) (local.get 1))"
+        }
+        1 => "(block $a (block $b (br_table $a $b (local.get 0))) (local.set 1 (i32.load (local.get 0)))) (local.get 1)",
+        2 => "(if (result i32) (local.get 0) (then (i32.trunc_sat_f64_s (local.get 2))) (else (i32.const 7)))",
+        _ => "(try_table (throw $e (local.get 0))) (local.get 1)",
+    };
+    let mut text = String::from("(module (memory 1) (tag $e (param i32))");
+    for number in 0..24 {
+        let before = if number > 0 { format!("(drop (call {} (i32.const 1)))", number - 1) } else { String::new() };
+        let _ = write!(text, "(func (param i32) (result i32) (local i32 f64) {before} {})", body(number));
+    }
+    wat::parse_str(text + ")").expect("a module")
+}
+
+#[test]
+fn a_function_that_does_not_compile_leaves_the_others_as_they_are() {
+    let (engine, bytes) = (quick(), crowd());
+    Module::new(&engine, &bytes).expect("the whole is a module");
+    let mut numbers = Numbers(0xc0de);
+    for _ in 0..200 {
+        let mut mutated = bytes.clone();
+        // The later half: code.
+        let at = bytes.len() / 2 + numbers.below(bytes.len() / 2);
+        mutated[at] = numbers.next() as u8;
+        if let Err(error) = Module::new(&engine, &mutated) {
+            one_line(&error);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_supported_is_spelled_as_text_is_and_named_with_its_function() {
+    let eight = "(func (param i32) (loop $l (br_if $l (local.get 0))))".repeat(8);
+    let text =
+        format!("(module (type $s (struct (field i32))) (func $makes (loop (drop (struct.new $s (i32.const 1))))) {eight})");
+    for _ in 0..4 {
+        let error = one_line(&Module::new(&quick(), &text).expect_err("no objects"));
+        assert!(error.contains("not supported: struct.new (at function 0 (makes), offset"), "{error}");
+    }
+    let invalid = "(module (func) (func $odd (result i32) (i64.const 1)))";
+    let error = one_line(&Module::validate(&quick(), invalid).expect_err("another type"));
+    assert!(error.contains("at function 1 (odd)"), "{error}");
+}
