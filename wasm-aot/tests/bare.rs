@@ -301,3 +301,12 @@ fn sites_that_are_switched_all_the_time_change_nothing_and_tear_nothing() {
     assert_eq!(always.counted(branch), turns);
     assert!(always.remove(counted));
 }
+
+#[test]
+fn what_lies_behind_a_functions_end_is_no_place_of_it() {
+    let engine = engine(Sites::ALL);
+    let module = Module::new(&engine, "(module (func nop nop) (func nop nop nop))").expect("a module");
+    let probes = Probes::new(&module);
+    let taken = |function: u32| (0..64).chain([u32::MAX]).filter(|at| probes.count(Place::before(function, *at)).is_ok()).count();
+    assert_eq!((taken(0), taken(1)), (3, 4));
+}

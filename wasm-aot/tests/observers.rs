@@ -130,6 +130,22 @@ fn a_probe_that_takes_itself_away_is_called_once_at_each_site() {
 }
 
 #[test]
+fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_event() {
+    // Two probes of each site, with the numbers 2n and 2n + 1: the first takes the second away.
+    let monitor = r#"(module
+        (import "whamm:dyninstr" "remove_probe" (func $remove (param i32)))
+        (global $seen (export "seen") (mut i32) (i32.const 0))
+        (func (export "wasm:opcode:nop (probe_id)") (param i32) (call $remove (i32.add (local.get 0) (i32.const 1))))
+        (func (export "wasm:opcode:nop (pc)") (param i32) (global.set $seen (i32.add (global.get $seen) (i32.const 1)))))"#;
+    let program = r#"(module (func (export "main") (param i32) (result i32)
+        (loop $l (nop) (local.set 0 (i32.sub (local.get 0) (i32.const 1))) (br_if $l (local.get 0))) (local.get 0)))"#;
+    for calls in BOTH {
+        let mut run = observed(monitor, program, 5, calls);
+        assert_eq!(run.global("seen"), 1);
+    }
+}
+
+#[test]
 fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
     use wasm_aot::observer::{Observation, Observer, Program, Switches, add_to_linker};
     use wasm_aot::{Engine, Linker, Module, Store};

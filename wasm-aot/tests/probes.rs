@@ -218,6 +218,65 @@ fn a_probe_that_fails_ends_the_program_and_is_named_and_one_that_panics_is_remov
 }
 
 #[test]
+fn a_probe_that_fails_does_not_keep_the_others_of_its_event_from_firing() {
+    let (mut store, probes, instance, module) = instance(LOOP);
+    let (diary, place) = (Diary::default(), Place::before(0, offset(&module, 0, "nop", 0)));
+    probes.insert(place, diary.probe("first")).expect("inserted");
+    probes.insert(place, probe("strict", |_| Err("no".into()))).expect("inserted");
+    probes.insert(place, probe("stricter", |_| Err("never".into()))).expect("inserted");
+    probes.insert(place, diary.probe("last")).expect("inserted");
+    let error = call(&mut store, instance, &[Val::I32(3)]).expect_err("a probe fails").to_string();
+    assert!(error.contains("probe strict: no"), "{error}");
+    assert_eq!(diary.take(), ["first", "last"]);
+}
+
+#[test]
+fn an_activation_that_a_trap_has_taken_away_is_over_and_a_memory_that_is_not_there_is_empty() {
+    let text = r#"(module (memory 1)
+        (func $g (nop) (unreachable))
+        (func (export "f") (result i32) (nop) (call $g) (i32.const 0)))"#;
+    let (mut store, probes, instance, module) = instance(text);
+    let known: Arc<Mutex<Vec<FrameId>>> = Arc::default();
+    for function in [0, 1] {
+        let own = Arc::clone(&known);
+        let notes = move |frame: &mut Frame<'_>| {
+            own.lock().expect("no panic").push(frame.id());
+            assert_eq!(
+                (frame.read_memory(0, 0, 2), frame.read_memory(1, 0, 2), frame.read_memory(7, 0, 2)),
+                (vec![0, 0], vec![], vec![])
+            );
+            Ok(())
+        };
+        let place = Place::before(function, offset(&module, function as usize, "nop", 0));
+        probes.insert(place, probe("notes", notes)).expect("inserted");
+    }
+    let own = Arc::clone(&known);
+    let sees = move |_: &mut Frame<'_>| {
+        assert!(own.lock().expect("no panic").iter().all(|id| !id.is_alive()), "the trap has taken them away");
+        Ok(())
+    };
+    probes.insert(Place { function: 0, offset: 0, when: When::Trap }, probe("sees", sees)).expect("inserted");
+    call(&mut store, instance, &[]).expect_err("it traps");
+    assert_eq!(probes.panicked(), Vec::<String>::new());
+    let known = known.lock().expect("no panic");
+    assert!(known.len() == 2 && known.iter().all(|id| !id.is_alive()));
+}
+
+#[test]
+fn a_program_that_is_in_its_probes_almost_always_is_interrupted() {
+    let (mut store, probes, instance, module) = instance(LOOP);
+    let slow = |_: &mut Frame<'_>| {
+        let begun = std::time::Instant::now();
+        while begun.elapsed() < std::time::Duration::from_micros(500) {}
+        Ok(())
+    };
+    probes.insert(Place::before(0, offset(&module, 0, "nop", 0)), probe("slow", slow)).expect("inserted");
+    store.set_deadline(Some(std::time::Duration::from_millis(20)));
+    let error = call(&mut store, instance, &[Val::I32(50_000)]).expect_err("it is interrupted");
+    assert_eq!(error.trap(), Some(Trap::Interrupted));
+}
+
+#[test]
 fn counters_and_histograms_are_exact() {
     let (mut store, probes, instance, module) = instance(LOOP);
     let [add, compare] = ["i32.add", "i32.lt_u"].map(|name| Place::before(0, offset(&module, 0, name, 0)));

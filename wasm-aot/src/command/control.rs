@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -108,7 +109,7 @@ impl Control {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         BufReader::new(stream.take(LINE)).read_line(&mut line)?;
-        let answer = match self.obey(line.trim()) {
+        let answer = match survived(|| self.obey(line.trim())) {
             Ok(text) => format!("ok\n{text}"),
             Err(why) => format!("error\n{why}"),
         };
@@ -185,16 +186,16 @@ impl Control {
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
-        let name = match Chosen::is_file(monitor) {
+        let (name, notes) = match Chosen::is_file(monitor) {
             true => self.attach_module(monitor)?,
-            false => self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(),
+            false => (self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(), String::new()),
         };
         let when = "functions with their next call, and loops with their next turn";
-        Ok(format!("{name} is attached: {when}\n"))
+        Ok(format!("{name} is attached: {when}\n{notes}"))
     }
 
     /// Attaches a module or a script: the program's thread makes an instance of it and compares it with the program.
-    fn attach_module(&self, text: &str) -> Result<String, String> {
+    fn attach_module(&self, text: &str) -> Result<(String, String), String> {
         let Asked { observed, engine, limits, patience, .. } = &self.asked;
         let failed = super::Failure::said;
         let chosen = Chosen::parse(text).map_err(failed)?;
@@ -223,7 +224,11 @@ impl Control {
         spell::begin(observed, &chosen);
         match count {
             0 => Err(format!("{name}: nothing in the program matches any of its exports")),
-            _ => Ok(name),
+            _ => {
+                let notes = observed.misfits().into_iter().filter(|(other, _)| *other == name).collect::<Vec<_>>().into_iter();
+                let notes = notes.map(|(_, why)| format!("note: this export is called nowhere: {why}\n")).collect();
+                Ok((name, notes))
+            }
         }
     }
 
@@ -396,6 +401,14 @@ impl Control {
     }
 }
 
+/// What came of something that is asked for. If it panics, only whoever has asked hears of it.
+fn survived(obey: impl FnOnce() -> Result<String, String>) -> Result<String, String> {
+    catch_unwind(AssertUnwindSafe(obey)).unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("this is a fault of wasm-aot: {}", why.unwrap_or("it does not say why")))
+    })
+}
+
 /// Asks a program, and gives what it answers.
 pub(crate) fn ask(pid: u32, line: &str) -> Result<String, String> {
     let failed = |error: std::io::Error| match error.kind() {
@@ -429,4 +442,16 @@ pub(crate) fn programs() -> Vec<u32> {
     });
     pids.sort_unstable();
     pids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_answer() {
+        let told = survived(|| panic!("the {} is lost", "way"));
+        assert_eq!(told, Err("this is a fault of wasm-aot: the way is lost".into()));
+        assert_eq!(survived(|| Ok("yes".into())), Ok("yes".into()));
+    }
 }

@@ -249,12 +249,17 @@ impl<'a> Translator<'a> {
     }
 
     fn fire_all(&mut self, hooks: &'a [Hook]) {
-        for hook in hooks {
+        let prepare = |hook: &'a Hook| match &hook.action {
+            Action::Inline(sequence) => sequence.0.prepare(&mut Emitter { translator: self, hook, due: None }),
+            Action::Call(_) | Action::Note(_) => None,
+        };
+        let prepared: Vec<Option<Value>> = hooks.iter().map(prepare).collect();
+        for (hook, due) in hooks.iter().zip(prepared) {
             match &hook.action {
-                Action::Call(call) => Emitter { translator: self, hook }.receive(call),
+                Action::Call(call) => Emitter { translator: self, hook, due }.receive(call),
                 Action::Note(note) => self.note_site(*note),
                 Action::Inline(sequence) => {
-                    if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook }) {
+                    if let Err(error) = sequence.0.emit(&mut Emitter { translator: self, hook, due }) {
                         self.hooking.failure.get_or_insert(error);
                     }
                 }
@@ -271,6 +276,7 @@ impl<'a> Translator<'a> {
 pub(crate) struct Emitter<'t, 'a> {
     pub(super) translator: &'t mut Translator<'a>,
     hook: &'a Hook,
+    due: Option<Value>,
 }
 
 impl std::fmt::Debug for Emitter<'_, '_> {
@@ -288,6 +294,11 @@ impl<'a> Emitter<'_, 'a> {
     /// The hook that is written.
     pub(crate) fn hook(&self) -> &'a Hook {
         self.hook
+    }
+
+    /// What it has read before anything fired at this moment.
+    pub(crate) fn due(&self) -> Option<Value> {
+        self.due
     }
 
     /// The address of the instance.
@@ -472,7 +483,8 @@ impl<'a> Emitter<'_, 'a> {
         let call_at = self.builder().ins().iconst(types::I64, std::ptr::from_ref(call) as i64);
         let frame = self.builder().ins().get_frame_pointer(types::I64);
         let values = self.builder().ins().stack_addr(types::I64, slot, 0);
-        self.builtin(Builtin::Hook, &[call_at, frame, values]);
+        let is_to_stop = self.builtin(Builtin::Hook, &[call_at, frame, values]).expect("a result");
+        self.trap_if(is_to_stop, Trap::Interrupted);
     }
 
     fn captured(&mut self, capture: Capture) -> Option<Value> {

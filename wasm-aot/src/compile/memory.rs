@@ -6,7 +6,7 @@
 
 use super::function::Translator;
 use crate::trap::Trap;
-use crate::vm::{Builtin, MemoryAt, at};
+use crate::vm::{Builtin, Bulk, GROWTH_INTERRUPTED, MemoryAt, at};
 use cranelift_codegen::ir::{Endianness, InstBuilder, MemFlagsData, Type, Value, condcodes::IntCC, types};
 use wasmparser::{MemArg, MemArgTarget};
 
@@ -187,7 +187,7 @@ impl Translator<'_> {
     pub(super) fn memory_grow(&mut self, memory: u32) {
         let pages = self.pop();
         let (pages, memory_index) = (self.widened(pages), self.number(memory));
-        let before = self.builtin(Builtin::MemoryGrow, &[memory_index, pages]).expect("a result");
+        let before = self.growth(Builtin::MemoryGrow, &[memory_index, pages]);
         let before = self.narrowed(before, self.info.memories[memory as usize].wide);
         self.push(before);
     }
@@ -196,7 +196,8 @@ impl Translator<'_> {
         let (place, byte, count) = self.pop3();
         let (place, count) = (self.widened(place), self.widened(count));
         let to = self.range(memory, place, count);
-        self.plain_builtin(Builtin::Fill, &[to, byte, count]);
+        let done = self.builtin(Builtin::Fill, &[to, byte, count]).expect("a result");
+        self.trap_if_interrupted(done);
     }
 
     /// The address of a range whose bounds are compared: the whole of it is inside, or this traps.
@@ -217,7 +218,8 @@ impl Translator<'_> {
         let (place, source, count) = (self.widened(place), self.widened(source), self.widened(count));
         let from = self.range(from, source, count);
         let to = self.range(to, place, count);
-        self.plain_builtin(Builtin::Copy, &[to, from, count]);
+        let done = self.builtin(Builtin::Copy, &[to, from, count]).expect("a result");
+        self.trap_if_interrupted(done);
     }
 
     pub(super) fn memory_init(&mut self, segment: u32, memory: u32) {
@@ -237,9 +239,23 @@ impl Translator<'_> {
         self.builder.ins().iconst(types::I32, i64::from(index))
     }
 
-    /// Calls a built-in function that tells whether it stayed inside.
+    /// Calls a built-in function that tells how it has ended.
     pub(super) fn checked_builtin(&mut self, builtin: Builtin, args: &[Value], trap: Trap) {
-        let inside = self.builtin(builtin, args).expect("a result");
-        self.trap_unless(inside, trap);
+        let done = self.builtin(builtin, args).expect("a result");
+        self.trap_unless(done, trap);
+        self.trap_if_interrupted(done);
+    }
+
+    fn trap_if_interrupted(&mut self, done: Value) {
+        let interrupted = self.builder.ins().icmp_imm_s(IntCC::Equal, done, i64::from(Bulk::Interrupted as u32));
+        self.trap_if(interrupted, Trap::Interrupted);
+    }
+
+    /// Calls a built-in function that grows something: the size before.
+    pub(super) fn growth(&mut self, builtin: Builtin, args: &[Value]) -> Value {
+        let before = self.builtin(builtin, args).expect("a result");
+        let interrupted = self.builder.ins().icmp_imm_s(IntCC::Equal, before, GROWTH_INTERRUPTED);
+        self.trap_if(interrupted, Trap::Interrupted);
+        before
     }
 }

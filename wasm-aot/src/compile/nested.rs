@@ -205,7 +205,15 @@ impl<'a> Translator<'a> {
         let before = self.builder.srcloc();
         self.builder.set_srcloc(SourceLoc::new(place | ASIDE));
         let signature = self.builder.import_signature(super::function::signature(guest.info().function_type(function)));
-        let code = self.builder.ins().iconst(types::I64, guest.module.function_code(function) as i64);
+        let (code, vmctx) = match function < guest.info().imported.functions {
+            // What is imported and exported again is where the guest's own instance says.
+            true => {
+                let (fixed, import) = (self.fixed(), guest.module.layout.function(function));
+                let code = self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_CODE);
+                (code, self.builder.ins().load(types::I64, fixed, vmctx, import + at::FUNC_VMCTX))
+            }
+            false => (self.builder.ins().iconst(types::I64, guest.module.function_code(function) as i64), vmctx),
+        };
         let all: Vec<Value> = [vmctx].into_iter().chain(args.iter().copied()).collect();
         let call = self.builder.ins().call_indirect(signature, code, &all);
         let results = self.builder.inst_results(call).to_vec();

@@ -170,6 +170,12 @@ pub(crate) trait Inline: Debug + Send + Sync {
     /// Equal only for those that write the same code.
     fn fingerprint(&self) -> u64;
 
+    /// Reads what tells whether it is called, before any of those fires that stand at the same moment: what one of them does to another holds from the
+    /// next time on. What it gives here, it finds in [`Emitter::due`].
+    fn prepare(&self, _at: &mut Emitter<'_, '_>) -> Option<cranelift_codegen::ir::Value> {
+        None
+    }
+
     /// Writes the code. It ends where translation is to go on.
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), crate::error::CompileError>;
 }

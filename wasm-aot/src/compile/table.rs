@@ -71,7 +71,7 @@ impl Translator<'_> {
     pub(super) fn table_grow(&mut self, table: u32) {
         let (element, count) = self.pop2();
         let (count, index) = (self.widened(count), self.number(table));
-        let before = self.builtin(Builtin::TableGrow, &[index, count, element]).expect("a result");
+        let before = self.growth(Builtin::TableGrow, &[index, count, element]);
         let before = self.narrowed(before, self.info.tables[table as usize].wide);
         self.push(before);
     }

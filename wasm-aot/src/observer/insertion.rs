@@ -258,10 +258,12 @@ impl Probe for Calling {
         &self.name
     }
 
+    fn is_due(&self) -> bool {
+        !self.rests.load(Relaxed) && self.word.is_on()
+    }
+
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String> {
-        if self.rests.load(Relaxed) || !self.word.takes_one() {
-            return Ok(());
-        }
+        self.word.take_one();
         let value = |argument: &Argument| match argument {
             Argument::I32(value) => Some(Val::I32(*value)),
             Argument::I64(value) => Some(Val::I64(*value)),

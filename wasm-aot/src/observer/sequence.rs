@@ -30,17 +30,20 @@ impl Inline for Sequence {
         self.fingerprint
     }
 
+    fn prepare(&self, at: &mut Emitter<'_, '_>) -> Option<Value> {
+        self.word.as_ref().map(|word| left(word, at))
+    }
+
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         // In place of an instruction: what is not called has the instruction executed.
         let replaced = at.replaced();
         let behind = replaced.unwrap_or_else(|| at.builder().create_block());
         let (mut is_conditional, mut counted) = (false, None);
         if let Some(word) = &self.word {
-            let address = at.builder().ins().iconst(types::I64, word.address());
-            let left = at.builder().ins().load(types::I32, MemFlagsData::trusted(), address, 0);
-            unless(at, left, behind);
+            let due = at.due().unwrap_or_else(|| left(word, at));
+            unless(at, due, behind);
             is_conditional = true;
-            counted = self.is_limited.then_some((left, address));
+            counted = self.is_limited.then_some(word);
         }
         if self.binding.moment == Moment::Taken
             && let Some((taken, _)) = at.operand(0)
@@ -48,8 +51,13 @@ impl Inline for Sequence {
             unless(at, taken, behind);
             is_conditional = true;
         }
-        if let Some((left, address)) = counted {
-            let less = at.builder().ins().iadd_imm_s(left, -1);
+        if let Some(word) = counted {
+            // Another probe of the place may have taken it away meanwhile: then it stays away.
+            let left = left(word, at);
+            let is_there = at.builder().ins().icmp_imm_u(IntCC::NotEqual, left, 0);
+            let one = at.builder().ins().uextend(types::I32, is_there);
+            let less = at.builder().ins().isub(left, one);
+            let address = at.builder().ins().iconst(types::I64, word.address());
             at.builder().ins().store(MemFlagsData::trusted(), less, address, 0);
         }
         self.counter.into_iter().for_each(|word| at.count(word));
@@ -73,6 +81,12 @@ impl Inline for Sequence {
         }
         Ok(())
     }
+}
+
+/// How often a probe is still called.
+fn left(word: &Word, at: &mut Emitter<'_, '_>) -> Value {
+    let address = at.builder().ins().iconst(types::I64, word.address());
+    at.builder().ins().load(types::I32, MemFlagsData::trusted(), address, 0)
 }
 
 /// Goes to `behind` if a value is zero.

@@ -30,14 +30,12 @@ impl Word {
         self.row[self.at].as_ptr() as i64
     }
 
-    /// Whether the probe is called now; it has one call less then.
-    pub(super) fn takes_one(&self) -> bool {
+    /// The probe is called now: it has one call less, if it has not been taken away meanwhile.
+    pub(super) fn take_one(&self) {
         match self.row[self.at].load(Relaxed) {
-            0 => return false,
-            ALWAYS => {}
+            0 | ALWAYS => {}
             left => self.row[self.at].store(left - 1, Relaxed),
         }
-        true
     }
 
     pub(crate) fn is_on(&self) -> bool {

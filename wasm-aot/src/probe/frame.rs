@@ -38,6 +38,15 @@ pub(super) fn arrive(inspected: &Inspected, site: usize, frame: usize) {
     });
 }
 
+/// Activations were left without any of their ends coming by: whatever is below that place of the stack is gone.
+pub(crate) fn forget_below(place: usize) {
+    KNOWN.with_borrow_mut(|known| {
+        if known.first_key_value().is_some_and(|(lowest, _)| *lowest < place) {
+            *known = known.split_off(&place);
+        }
+    });
+}
+
 /// Probes have fired: where the function ends, so does the identity.
 pub(super) fn depart(inspected: &Inspected, site: usize, frame: usize) {
     if let When::Exit | When::Unwind = inspected.sites[site].when {
@@ -104,6 +113,10 @@ impl<'a> Frame<'a> {
 
     /// The activation's identity, made when somebody asks for it first.
     pub fn id(&mut self) -> FrameId {
+        // After a trap there is nothing any more that another probe could see, too.
+        if self.vmctx == 0 {
+            return FrameId(NEXT.fetch_add(1, Relaxed));
+        }
         self.has_identity = true;
         KNOWN.with_borrow_mut(|known| *known.entry(self.frame).or_insert_with(|| FrameId(NEXT.fetch_add(1, Relaxed))))
     }
@@ -179,7 +192,7 @@ impl<'a> Frame<'a> {
         Some(MemoryAccess { memory, address: index.checked_add(offset)?, size, reads, writes })
     }
 
-    /// What a memory of the instance holds. Empty if that is outside.
+    /// What a memory of the instance holds. Empty if that is outside, or if there is no such memory.
     pub fn read_memory(&self, memory: u32, address: u64, len: usize) -> Vec<u8> {
         match self.vmctx {
             0 => Vec::new(),

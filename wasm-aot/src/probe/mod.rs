@@ -9,7 +9,7 @@
 //! - Probes of a place fire in the order in which they were inserted, those that stand everywhere among them. The same probe inserted twice fires twice.
 //! - What a probe inserts or removes at the place that is firing holds from the next time on that control comes there; elsewhere it holds at once.
 //! - What a probe writes into locals, operands or memory is what the program goes on with, and what the next probe reads.
-//! - A probe that fails ends the program, with an error that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
+//! - A probe that fails ends the program when the others of its event have fired, with an error that names it. One that panics is removed, see [`Probes::panicked`]; the program goes on.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -37,6 +37,7 @@ mod frame;
 mod inspected;
 mod stand;
 
+pub(crate) use frame::forget_below;
 pub use frame::{Frame, FrameId, MemoryAccess};
 
 use crate::compile::{Firing, Receiver};
@@ -106,7 +107,13 @@ pub trait Probe: Send + Sync {
     /// What it is called in errors.
     fn name(&self) -> &str;
 
-    /// Control has come by. The program waits. A failure ends it.
+    /// Whether it is called in the event that begins now: all probes of a place are asked before the first of them fires, so that what one of them does to
+    /// another holds from the next event on.
+    fn is_due(&self) -> bool {
+        true
+    }
+
+    /// Control has come by. The program waits. A failure ends it, when the other probes of the event have fired.
     fn fire(&self, frame: &mut Frame<'_>) -> Result<(), String>;
 }
 
@@ -349,7 +356,9 @@ impl Board {
     fn bare(&self, place: Place) -> Option<(Arc<ModuleInner>, usize)> {
         let module = self.module.upgrade().filter(|_| place.when == When::Before)?;
         let defined = place.function.checked_sub(module.info.imported.functions)?;
-        let offset = module.info.bodies.get(defined as usize)?.start + place.offset;
+        let body = module.info.bodies.get(defined as usize)?;
+        // What lies behind the end are places of other functions.
+        let offset = body.start.checked_add(place.offset).filter(|offset| *offset < body.end)?;
         // What cannot be changed has no sites.
         let number = module.bare(offset).ok()??;
         Some((module, number))
@@ -481,26 +490,32 @@ impl Board {
             (Some(_), _) => here.next(),
             (None, _) => everywhere.next(),
         };
-        while let Some(Standing { id, kind, is_on }) = next() {
+        let is_due = |standing: &&Standing| match &standing.kind {
+            Kind::Probe(probe) => standing.is_on && probe.is_due(),
+            _ => standing.is_on,
+        };
+        let due: Vec<&Standing> = std::iter::from_fn(&mut next).filter(is_due).collect();
+        let mut failure = None;
+        for Standing { id, kind, .. } in due {
             let probe = match kind {
-                Kind::Probe(probe) if *is_on => probe,
-                Kind::Flag(flag) if *is_on => {
+                Kind::Probe(probe) => probe,
+                Kind::Flag(flag) => {
                     flag.store(true, Relaxed);
                     self.switch(&[*id], false);
                     continue;
                 }
-                _ => continue,
+                Kind::Counter | Kind::Histogram => continue,
             };
             match catch_unwind(AssertUnwindSafe(|| probe.fire(frame))) {
                 Ok(Ok(())) => {}
-                Ok(Err(why)) => return Some(format!("probe {}: {why}", probe.name())),
+                Ok(Err(why)) => drop(failure.get_or_insert_with(|| format!("probe {}: {why}", probe.name()))),
                 Err(_) => {
                     self.remove(*id);
                     self.state.lock().panicked.push(probe.name().to_owned());
                 }
             }
         }
-        None
+        failure
     }
 }
 

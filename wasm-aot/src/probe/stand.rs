@@ -38,6 +38,10 @@ impl Inline for Stand {
         address(self.cell()) as u64
     }
 
+    fn prepare(&self, at: &mut Emitter<'_, '_>) -> Option<Value> {
+        Some(self.flag(at))
+    }
+
     fn emit<'a>(&'a self, at: &mut Emitter<'_, 'a>) -> Result<(), CompileError> {
         let operands: Vec<Value> = (0..at.operands()).map_while(|place| at.operand(place).map(|(value, _)| value)).collect();
         let ours = (0..operands.len()).take_while(|place| at.set_operand(*place as u32, operands[*place])).count();
@@ -51,8 +55,7 @@ impl Inline for Stand {
             let ty = at.builder().func.dfg.value_type(*value);
             at.builder().append_block_param(next, ty);
         }
-        let place = at.builder().ins().iconst(types::I64, address(&self.cell().flag));
-        let flag = at.builder().ins().uload8(types::I32, MemFlagsData::trusted(), place, 0);
+        let flag = at.due().unwrap_or_else(|| self.flag(at));
         at.builder().ins().brif(flag, served, &[], next, &kept);
         at.builder().seal_block(served);
         at.builder().switch_to_block(served);
@@ -94,6 +97,12 @@ impl Inline for Stand {
 }
 
 impl Stand {
+    /// What is wanted at the place.
+    fn flag(&self, at: &mut Emitter<'_, '_>) -> Value {
+        let place = at.builder().ins().iconst(types::I64, address(&self.cell().flag));
+        at.builder().ins().uload8(types::I32, MemFlagsData::trusted(), place, 0)
+    }
+
     /// Adds to the class of the topmost operand, if it is a number.
     fn measure(&self, at: &mut Emitter<'_, '_>) {
         let Some((value, _)) = at.operand(0) else { return };

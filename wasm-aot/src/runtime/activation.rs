@@ -159,6 +159,7 @@ pub(crate) unsafe fn enter(store: &StoreCore, entry: Entry, values: *mut u128) -
     let activation = unsafe { &mut *activation };
     if status != RETURNED {
         super::hooks::restore(&kept);
+        crate::probe::forget_below(activation.stack);
         store.tell_trapped(&activation.taken_away);
     }
     match status {

@@ -5,13 +5,16 @@
 //! This module exists to be called by machine code, with the vmctx of an instance and indices that were validated.
 #![allow(unsafe_code)]
 
+use super::bulk;
 use super::heap;
 use super::instance::InstanceData;
+use super::interruption::Interruption;
 use super::store::StoreCore;
 use super::wait;
 use crate::compile::Call;
 use crate::trap::Trap;
-use crate::vm::{self, Builtin};
+use crate::vm::{self, Builtin, Bulk, GROWTH_INTERRUPTED};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 
 /// What `throw` and allocation need of an instance.
@@ -26,10 +29,20 @@ fn store<'a>(vmctx: *mut u8) -> &'a mut StoreCore {
     unsafe { &mut *instance(vmctx).store }
 }
 
+/// Whether the program is to stop, and hears of it now.
+fn is_stopped(vmctx: *mut u8) -> bool {
+    let interruption: &Interruption = store(vmctx).interruption();
+    interruption.is_requested() && interruption.take()
+}
+
 extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     let (id, store) = (instance(vmctx).memories[memory as usize], store(vmctx));
     let limit = store.limits().memory;
-    let Some(before) = store.memories[id].grow(pages, limit) else { return -1 };
+    let grown = store.memories[id].grow(pages, limit);
+    if is_stopped(vmctx) {
+        return GROWTH_INTERRUPTED;
+    }
+    let Some(before) = grown else { return -1 };
     if !store.growth.is_empty() && !instance(vmctx).looks_on.get() {
         let told = [i64::from(memory), before as i64, before.wrapping_add(pages) as i64];
         tell_growth(vmctx, told);
@@ -53,25 +66,24 @@ fn span(vmctx: *mut u8, memory: u32, at: u64, count: u64) -> Option<*mut u8> {
     (end <= len as u64).then(|| unsafe { base.add(at as usize) })
 }
 
-extern "C" fn fill(to: *mut u8, byte: u32, count: u64) {
+extern "C" fn fill(vmctx: *mut u8, to: *mut u8, byte: u32, count: u64) -> Bulk {
     // SAFETY: (1) machine code has compared the range with the memory's length.
-    unsafe { std::ptr::write_bytes(to, byte as u8, count as usize) };
+    unsafe { bulk::fill(to, byte as u8, count as usize, || is_stopped(vmctx)) }
 }
 
-extern "C" fn copy(to: *mut u8, from: *const u8, count: u64) {
+extern "C" fn copy(vmctx: *mut u8, to: *mut u8, from: *const u8, count: u64) -> Bulk {
     // SAFETY: (1) machine code has compared both ranges with their memories' lengths; they may overlap.
-    unsafe { std::ptr::copy(from, to, count as usize) };
+    unsafe { bulk::copy(to, from, count as usize, || is_stopped(vmctx)) }
 }
 
-extern "C" fn memory_init(vmctx: *mut u8, memory: u32, segment: u32, at: u64, source: u64, count: u64) -> u32 {
+extern "C" fn memory_init(vmctx: *mut u8, memory: u32, segment: u32, at: u64, source: u64, count: u64) -> Bulk {
     let instance = instance(vmctx);
     let bytes = instance.data(segment);
-    let Some(to) = span(vmctx, memory, at, count) else { return 0 };
-    let Some(end) = source.checked_add(count).filter(|end| *end <= bytes.len() as u64) else { return 0 };
+    let Some(to) = span(vmctx, memory, at, count) else { return Bulk::Outside };
+    let Some(end) = source.checked_add(count).filter(|end| *end <= bytes.len() as u64) else { return Bulk::Outside };
     let from = &bytes[source as usize..end as usize];
     // SAFETY: (1) the range is inside of the memory, which no slice of ours overlaps.
-    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
-    1
+    unsafe { bulk::copy(to, from.as_ptr(), from.len(), || is_stopped(vmctx)) }
 }
 
 extern "C" fn data_drop(vmctx: *mut u8, segment: u32) {
@@ -81,29 +93,45 @@ extern "C" fn data_drop(vmctx: *mut u8, segment: u32) {
 extern "C" fn table_grow(vmctx: *mut u8, table: u32, count: u64, element: usize) -> i64 {
     let (id, store) = (instance(vmctx).tables[table as usize], store(vmctx));
     let limit = store.limits().table;
-    store.tables[id].grow(count, element, limit).map_or(-1, |before| before as i64)
+    let stopped = Cell::new(false);
+    let look = || {
+        stopped.set(stopped.get() || is_stopped(vmctx));
+        stopped.get()
+    };
+    let grown = store.tables[id].grow(count, element, limit, look);
+    if look() { GROWTH_INTERRUPTED } else { grown.map_or(-1, |before| before as i64) }
 }
 
-extern "C" fn table_fill(vmctx: *mut u8, table: u32, at: u64, element: usize, count: u64) -> u32 {
+extern "C" fn table_fill(vmctx: *mut u8, table: u32, at: u64, element: usize, count: u64) -> Bulk {
     let id = instance(vmctx).tables[table as usize];
-    let Some(range) = store(vmctx).tables[id].range(at, count) else { return 0 };
-    range.fill(element);
-    1
+    let Some(range) = store(vmctx).tables[id].range(at, count) else { return Bulk::Outside };
+    let (to, count) = (range.as_mut_ptr(), range.len());
+    // SAFETY: (1) the range is inside of the table.
+    unsafe { bulk::fill(to, element, count, || is_stopped(vmctx)) }
 }
 
-extern "C" fn table_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> u32 {
+extern "C" fn table_copy(vmctx: *mut u8, to: u32, at: u64, from: u32, source: u64, count: u64) -> Bulk {
     let instance = instance(vmctx);
     let (to, from) = (instance.tables[to as usize], instance.tables[from as usize]);
     let tables = &mut store(vmctx).tables;
-    let Some(from) = tables[from].range(source, count).map(|range| range.as_ptr()) else { return 0 };
-    let Some(to) = tables[to].range(at, count).map(<[usize]>::as_mut_ptr) else { return 0 };
+    let Some(from) = tables[from].range(source, count).map(|range| range.as_ptr()) else { return Bulk::Outside };
+    let Some(to) = tables[to].range(at, count).map(<[usize]>::as_mut_ptr) else { return Bulk::Outside };
     // SAFETY: (1) both ranges are inside of their tables; they may overlap.
-    unsafe { std::ptr::copy(from, to, count as usize) };
-    1
+    unsafe { bulk::copy(to, from, count as usize, || is_stopped(vmctx)) }
 }
 
-extern "C" fn table_init(vmctx: *mut u8, table: u32, segment: u32, at: u64, source: u64, count: u64) -> u32 {
-    u32::from(instance(vmctx).init_table(table, segment, at, source, count).is_some())
+extern "C" fn table_init(vmctx: *mut u8, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Bulk {
+    let instance = instance(vmctx);
+    let Some(items) = instance.segment_items(table, segment, at, source, count) else { return Bulk::Outside };
+    bulk::in_pieces::<usize>(
+        count as usize,
+        false,
+        || is_stopped(vmctx),
+        |done, len| {
+            let from = items.start + done as u64;
+            instance.set_elements(table, segment, at + done as u64, from..from + len as u64);
+        },
+    )
 }
 
 extern "C" fn element_drop(vmctx: *mut u8, segment: u32) {
@@ -135,6 +163,8 @@ fn wait(vmctx: *mut u8, memory: u32, address: u64, size: u64, nanoseconds: i64, 
         true => wait::wait(at as usize, || unchanged(at), nanoseconds, store(vmctx).interruption()),
         false => Err(Trap::SharedMemoryExpected),
     });
+    // Whoever does nothing else is to hear of it, too.
+    let waited = waited.and_then(|told| if is_stopped(vmctx) { Err(Trap::Interrupted) } else { Ok(told) });
     waited.unwrap_or_else(refusal)
 }
 
@@ -151,6 +181,9 @@ extern "C" fn wait64(vmctx: *mut u8, memory: u32, address: u64, expected: u64, n
 }
 
 extern "C" fn notify(vmctx: *mut u8, memory: u32, address: u64, count: u32) -> i32 {
+    if is_stopped(vmctx) {
+        return refusal(Trap::Interrupted);
+    }
     match atomic(vmctx, memory, address, 4) {
         Ok((at, true)) => wait::notify(at as usize, count),
         // Nobody can wait for a memory that is not shared.
@@ -180,9 +213,10 @@ extern "C" fn resolve(vmctx: *mut u8, table: u32, place: u64) -> i32 {
     instance(vmctx).resolve(table, place).map_or(-1, u32::cast_signed)
 }
 
-extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut [u64; 2]) {
+extern "C" fn hook(vmctx: *mut u8, call: *const Call, frame: usize, values: *mut [u64; 2]) -> u32 {
     // SAFETY: (1) machine code is kept together with the plan that it was made from; (2) it has room for what the hook captures.
-    unsafe { super::hooks::fire(&*call, vmctx as usize, frame, values) }
+    unsafe { super::hooks::fire(&*call, vmctx as usize, frame, values) };
+    u32::from(is_stopped(vmctx))
 }
 
 extern "C" fn throw(vmctx: *mut u8, exception: usize, frame: usize, pc: usize) {

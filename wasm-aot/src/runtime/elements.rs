@@ -5,6 +5,7 @@
 //! This module exists to keep what machine code reads in step with the vector that owns it.
 #![allow(unsafe_code)]
 
+use super::bulk;
 use super::definition::define;
 use crate::error::Error;
 use crate::types::TableType;
@@ -66,16 +67,18 @@ impl Elements {
         self.items().get_mut(start..end)
     }
 
-    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much.
-    pub(crate) fn grow(&mut self, more: u64, item: usize, limit: usize) -> Option<u64> {
+    /// Grows it, and tells how many elements it had; nothing if it cannot grow so much, or is stopped, which it asks about now and then.
+    pub(crate) fn grow(&mut self, more: u64, item: usize, limit: usize, is_stopped: impl Fn() -> bool) -> Option<u64> {
         let before = self.len();
         let most = self.ty.maximum.unwrap_or(u64::MAX).min(if self.ty.wide { u64::MAX } else { u64::from(u32::MAX) });
         let len = (before as u64).checked_add(more).filter(|len| *len <= most)?;
         let len = usize::try_from(len).ok().filter(|len| *len <= limit)?;
         self.items.try_reserve(len - before).ok()?;
-        self.items.resize(len, item);
+        let grown = bulk::in_pieces::<usize>(len - before, false, is_stopped, |_, more| {
+            self.items.resize(self.items.len() + more, item);
+        });
         // SAFETY: (1) the definition lives as long as the table.
-        unsafe { self.definition.write(vm::Table { base: self.items.as_mut_ptr(), len }) };
-        Some(before as u64)
+        unsafe { self.definition.write(vm::Table { base: self.items.as_mut_ptr(), len: self.items.len() }) };
+        (grown == vm::Bulk::Done).then_some(before as u64)
     }
 }

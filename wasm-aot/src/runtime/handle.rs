@@ -248,7 +248,7 @@ impl Table {
         core.make_room();
         let (raw, limit) = (item.into_raw(ValType::Ref(ty), core)? as usize, core.limits().table);
         let refused = || Error::Resource(format!("the table cannot grow by {count} elements"));
-        self.data(core)?.grow(count, raw, limit).ok_or_else(refused)
+        self.data(core)?.grow(count, raw, limit, || false).ok_or_else(refused)
     }
 }
 

@@ -127,7 +127,8 @@ pub(crate) fn memory_of(vmctx: usize, memory: u32, address: u64, len: usize) -> 
         let instance = &**((vmctx + crate::vm::at::INSTANCE) as *const *const InstanceData);
         (instance, &*instance.store)
     };
-    let (base, size) = store.memories[instance.memories[memory as usize]].extent();
+    let Some(memory) = instance.memories.get(memory as usize) else { return Vec::new() };
+    let (base, size) = store.memories[*memory].extent();
     match address.checked_add(len as u64) {
         // SAFETY: (1) inside of the memory. Others may write at the same time, where they share it: then it is what one of them has written.
         Some(end) if end <= size as u64 => (0..len).map(|i| unsafe { base.add(address as usize + i).read_volatile() }).collect(),

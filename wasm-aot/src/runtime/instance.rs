@@ -18,6 +18,7 @@ use crate::trap::Trap;
 use crate::types::ExternType;
 use crate::vm::{self, INSTANCE_MAGIC, MemoryAt};
 use std::cell::Cell;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -479,22 +480,35 @@ impl InstanceData {
 
     /// Copies elements of a segment into a table, if both have so many.
     pub(crate) fn init_table(&mut self, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Option<()> {
-        let module = Arc::clone(&self.module);
-        let items = &module.info.elements[segment as usize].items;
+        let items = self.segment_items(table, segment, at, source, count)?;
+        self.set_elements(table, segment, at, items);
+        Some(())
+    }
+
+    /// Which items of a segment go into a table, if segment and table have so many.
+    pub(crate) fn segment_items(&mut self, table: u32, segment: u32, at: u64, source: u64, count: u64) -> Option<Range<u64>> {
+        let items = &self.module.info.elements[segment as usize].items;
         let len = if self.dropped_elements[segment as usize] { 0 } else { items.len() as u64 };
         let end = source.checked_add(count).filter(|end| *end <= len)?;
         // SAFETY: (1) the store owns this instance.
+        unsafe { &mut *self.store }.tables[self.tables[table as usize]].range(at, count)?;
+        Some(source..end)
+    }
+
+    /// Puts items of a segment into a table, from `at` on.
+    pub(crate) fn set_elements(&mut self, table: u32, segment: u32, at: u64, range: Range<u64>) {
+        let module = Arc::clone(&self.module);
+        let items = &module.info.elements[segment as usize].items;
+        // SAFETY: (1) the store owns this instance.
         let core = unsafe { &mut *self.store };
         let id = self.tables[table as usize];
-        core.tables[id].range(at, count)?;
-        for (i, item) in (source..end).enumerate() {
+        for (i, item) in range.enumerate() {
             let value = match items {
                 Items::Functions(functions) => self.reference(functions[item as usize]),
                 Items::Expressions(expressions) => self.evaluate(core, &expressions[item as usize]) as usize,
             };
             core.tables[id].set(at + i as u64, value);
         }
-        Some(())
     }
 
     fn start(&mut self, core: &mut StoreCore, index: u32) -> Result<(), Error> {

@@ -112,6 +112,11 @@ impl Interruption {
         self.requested.load(SeqCst)
     }
 
+    /// Raised as long as code is asked to stop: for those who only look.
+    pub(crate) fn requested(&self) -> &AtomicBool {
+        &self.requested
+    }
+
     /// Takes the request, if there is one. Usable in a signal handler.
     pub(crate) fn take(&self) -> bool {
         self.requested.swap(false, SeqCst)

@@ -6,6 +6,7 @@ mod backtrace;
 mod bare;
 mod bridge;
 mod builtin;
+mod bulk;
 mod code;
 mod context;
 mod counts;

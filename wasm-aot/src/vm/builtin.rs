@@ -7,6 +7,21 @@ use cranelift_codegen::isa::CallConv;
 const W: Type = types::I64;
 const I32: Type = types::I32;
 
+/// How an operation on many bytes or elements has ended. It works in pieces, and looks between them and at its end whether the program is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Bulk {
+    /// It is out of bounds, and nothing was done.
+    Outside = 0,
+    /// All was done.
+    Done = 1,
+    /// The program is to stop.
+    Interrupted = 2,
+}
+
+/// What growing gives instead of a size if the program is to stop.
+pub(crate) const GROWTH_INTERRUPTED: i64 = -2;
+
 macro_rules! builtins {
     ($( $(#[$doc:meta])* $name:ident ( $($param:ident),* ) $(-> $result:ident)? ; )*) => {
         /// A built-in function.
@@ -32,23 +47,23 @@ macro_rules! builtins {
 }
 
 builtins! {
-    /// Memory, pages: the size before, or -1.
+    /// Memory, pages: the size before, or -1, or [`GROWTH_INTERRUPTED`].
     MemoryGrow(I32, W) -> W;
     /// Address, byte, count: fills bytes that were compared with the bounds.
-    Fill(W, I32, W);
+    Fill(W, I32, W) -> I32;
     /// Destination, source, count: copies bytes that were compared with the bounds.
-    Copy(W, W, W);
-    /// Memory, segment, place, place in the segment, count: 1, or 0 if it is out of bounds.
+    Copy(W, W, W) -> I32;
+    /// Memory, segment, place, place in the segment, count: a [`Bulk`].
     MemoryInit(I32, I32, W, W, W) -> I32;
     /// Segment.
     DataDrop(I32);
-    /// Table, count, element: the size before, or -1.
+    /// Table, count, element: the size before, or -1, or [`GROWTH_INTERRUPTED`].
     TableGrow(I32, W, W) -> W;
-    /// Table, place, element, count: 1, or 0 if it is out of bounds.
+    /// Table, place, element, count: a [`Bulk`].
     TableFill(I32, W, W, W) -> I32;
-    /// Destination, its place, source, its place, count: 1, or 0 if it is out of bounds.
+    /// Destination, its place, source, its place, count: a [`Bulk`].
     TableCopy(I32, W, I32, W, W) -> I32;
-    /// Table, segment, place, place in the segment, count: 1, or 0 if it is out of bounds.
+    /// Table, segment, place, place in the segment, count: a [`Bulk`].
     TableInit(I32, I32, W, W, W) -> I32;
     /// Segment.
     ElementDrop(I32);
@@ -64,8 +79,8 @@ builtins! {
     CallTarget(I32, W);
     /// Table, place in it; or no table, and a reference to a function: the function's index, or -1.
     Resolve(I32, W) -> I32;
-    /// Call, frame, captured values: a hook has fired.
-    Hook(W, W, W);
+    /// Call, frame, captured values: a hook has fired. Not zero if the program is to stop.
+    Hook(W, W, W) -> I32;
     /// Two words (the account that is charged, and when that began), another account: adds the time since then to the one, and charges the other. Changes no
     /// register.
     Charge(W, W);
@@ -76,7 +91,7 @@ builtins! {
 impl Builtin {
     /// Whether it is told the instance.
     pub(crate) fn takes_vmctx(self) -> bool {
-        !matches!(self, Self::Fill | Self::Copy | Self::Charge)
+        !matches!(self, Self::Charge)
     }
 
     /// How it is called.

@@ -21,7 +21,7 @@
 mod builtin;
 mod layout;
 
-pub(crate) use builtin::Builtin;
+pub(crate) use builtin::{Builtin, Bulk, GROWTH_INTERRUPTED};
 pub(crate) use layout::{Layout, MemoryAt};
 
 use std::sync::atomic::AtomicUsize;

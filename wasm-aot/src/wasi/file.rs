@@ -16,6 +16,9 @@ use std::num::NonZeroU64;
 /// So much is written at a time to what may make the writer wait: a pipe that is ready takes it at once (pipe(7), `PIPE_BUF`).
 const PIECE: usize = 4096;
 
+/// So much the kernel moves at a time between a file and the guest's memory: a few milliseconds' work.
+const UNSEEN: usize = 4 << 20;
+
 /// So much is copied at a time into a buffer of the embedder, however much a guest names.
 const COPIED: usize = 1 << 20;
 
@@ -27,7 +30,7 @@ impl WasiCtx {
         let entry = self.table.get_mut(fd)?;
         entry.allow(Rights::FD_READ)?;
         let count = match &mut entry.descriptor {
-            Descriptor::File(file) => read_file(&self.patience, file, &spans)?,
+            Descriptor::File(file) => read_file(memory, &self.patience, file, &spans)?,
             Descriptor::Input(input) => {
                 let count = spans.fill(input.rest());
                 input.take(count);
@@ -44,7 +47,9 @@ impl WasiCtx {
         let spans = Spans::listed(memory, iovs, len)?;
         let file = self.positioned(fd, Rights::FD_READ)?;
         let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
-        let count = self.patience.retry(|| spans.fill_from(file.as_fd(), Some(offset)))?;
+        let count = in_pieces(memory, &self.patience, &spans, |piece, done| {
+            self.patience.retry(|| piece.fill_from(file.as_fd(), Some(offset.saturating_add(done))))
+        })?;
         Ok(memory.write_u32(read, count)?)
     }
 
@@ -54,7 +59,9 @@ impl WasiCtx {
         let spans = Spans::listed(memory, iovs, len)?;
         let count = match &self.table.allowing(fd, Rights::FD_WRITE)?.descriptor {
             Descriptor::File(file) if file.waits => write_stream(&self.patience, file, &spans)?,
-            Descriptor::File(file) => self.patience.retry(|| spans.empty_into(file.as_fd(), None))?,
+            Descriptor::File(file) => in_pieces(memory, &self.patience, &spans, |piece, _| {
+                self.patience.retry(|| piece.empty_into(file.as_fd(), None))
+            })?,
             Descriptor::Output(Output::Discard) => u32::try_from(spans.total()).unwrap_or(u32::MAX),
             Descriptor::Output(Output::Buffer(buffer)) => {
                 let bytes = spans.piece(0, COPIED).copied();
@@ -74,7 +81,9 @@ impl WasiCtx {
         let spans = Spans::listed(memory, iovs, len)?;
         let file = self.positioned(fd, Rights::FD_WRITE)?;
         let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
-        let count = self.patience.retry(|| spans.empty_into(file.as_fd(), Some(offset)))?;
+        let count = in_pieces(memory, &self.patience, &spans, |piece, done| {
+            self.patience.retry(|| piece.empty_into(file.as_fd(), Some(offset.saturating_add(done))))
+        })?;
         Ok(memory.write_u32(written, count)?)
     }
 
@@ -229,17 +238,53 @@ pub(crate) fn times(atim: u64, mtim: u64, flags: u32) -> Result<Timestamps, Errn
 }
 
 /// Reads what there is, waiting for it where the file has its readers wait.
-fn read_file(patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
+fn read_file(memory: &Guest<'_>, patience: &Patience, file: &File, spans: &Spans<'_>) -> Answer<u32> {
+    if !file.waits {
+        return in_pieces(memory, patience, spans, |piece, _| patience.retry(|| piece.fill_from(file.as_fd(), None)));
+    }
     loop {
-        if file.waits && spans.total() > 0 {
+        if spans.total() > 0 {
             ready(patience, file, PollFlags::IN)?;
         }
         match patience.retry(|| spans.fill_from(file.as_fd(), None)) {
             // Somebody else took it, or the host does not let its stream wait: the guest does.
-            Err(Outcome::Errno(Errno::AGAIN)) if file.waits && !file.impatient() => {}
+            Err(Outcome::Errno(Errno::AGAIN)) if !file.impatient() => {}
             told => return told,
         }
     }
+}
+
+/// Reads or writes a file that has nobody wait, by pieces that are told with how many bytes there were before: the kernel moves gigabytes without a look
+/// whether the program is to stop. What was done before it is to stop, or before something else has failed, is told first.
+fn in_pieces(
+    memory: &Guest<'_>,
+    patience: &Patience,
+    spans: &Spans<'_>,
+    mut transfer: impl FnMut(&Spans<'_>, i64) -> Answer<u32>,
+) -> Answer<u32> {
+    // As much as the kernel takes at once (read(2), NOTES).
+    let total = spans.total().min(0x7fff_f000);
+    if total <= UNSEEN as u64 {
+        return transfer(spans, 0);
+    }
+    let mut done = 0;
+    while done < total {
+        if memory.is_stopped() || patience.interrupted() {
+            return if done > 0 { Ok(done as u32) } else { Err(Outcome::Interrupted) };
+        }
+        let most = UNSEEN.min((total - done) as usize);
+        match transfer(&spans.piece(done, most), done as i64) {
+            Ok(count) => {
+                done += u64::from(count);
+                if (count as usize) < most {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(outcome) => return Err(outcome),
+        }
+    }
+    Ok(done as u32)
 }
 
 /// Writes piece by piece, waiting before each. What was written before the waiting ended otherwise is told first.
@@ -300,6 +345,26 @@ mod tests {
         assert_eq!(world.write_at(fd, b"xy", 4), Ok(2));
         assert_eq!(world.seek(fd, 0, CUR), Ok(6));
         assert_eq!(fs::read(world.root().join("file")).unwrap(), b"0123xy6789");
+    }
+
+    #[test]
+    fn what_takes_long_is_moved_by_pieces_and_stops_between_them() {
+        const LEN: usize = 2 * UNSEEN + 100;
+        let mut world = world();
+        let fd = world.open("file", CREAT).unwrap() as u32;
+        let mut memory: Vec<u8> = (0..LEN + 64).map(|at| ((at * 7) >> 4) as u8).collect();
+        memory[..8].copy_from_slice(&[64u32.to_le_bytes(), (LEN as u32).to_le_bytes()].concat());
+        let number = |memory: &[u8]| u32::from_le_bytes(memory[16..20].try_into().unwrap());
+        world.ctx.fd_write(&Guest::exclusive(&mut memory), fd, 0, 1, 16).unwrap();
+        assert_eq!(number(&memory), LEN as u32);
+        assert!(fs::read(world.root().join("file")).unwrap() == memory[64..]);
+        let written = memory.clone();
+        memory[64..].fill(0);
+        world.ctx.fd_pread(&Guest::exclusive(&mut memory), fd, 0, 1, 0, 16).unwrap();
+        assert!(number(&memory) == LEN as u32 && memory[64..] == written[64..]);
+        let stop = std::sync::atomic::AtomicBool::new(true);
+        let read = world.ctx.fd_pread(&Guest::exclusive(&mut memory).stopped_by(&stop), fd, 0, 1, 0, 16);
+        assert_eq!(read, Err(Outcome::Interrupted));
     }
 
     #[test]

@@ -13,12 +13,15 @@
 use super::errno::Errno;
 use std::marker::PhantomData;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A linear memory: where it begins and how long it is.
 #[derive(Debug)]
 pub struct Guest<'a> {
     base: *mut u8,
     len: usize,
+    /// Whether the program is to stop, if there is somebody who says so.
+    stop: Option<&'a AtomicBool>,
     memory: PhantomData<&'a ()>,
 }
 
@@ -30,12 +33,23 @@ impl<'a> Guest<'a> {
     /// All `len` bytes are mapped, readable and writable for as long as `'a`, and nobody holds a Rust reference into them while a call
     /// runs. Other threads may read and write them, as threads of the guest do.
     pub unsafe fn new(base: *mut u8, len: usize) -> Self {
-        Self { base, len, memory: PhantomData }
+        Self { base, len, stop: None, memory: PhantomData }
     }
 
     /// A memory that nobody else uses.
     pub fn exclusive(bytes: &'a mut [u8]) -> Self {
-        Self { base: bytes.as_mut_ptr(), len: bytes.len(), memory: PhantomData }
+        Self { base: bytes.as_mut_ptr(), len: bytes.len(), stop: None, memory: PhantomData }
+    }
+
+    /// The same, of a program whose host raises `stop` when it is to stop: calls that move gigabytes look at it, and end early. The host knows that it
+    /// is raised, and deals with that when the call has returned.
+    #[must_use]
+    pub fn stopped_by(self, stop: &'a AtomicBool) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop.load(Ordering::SeqCst))
     }
 
     /// Where a span of the guest lies in the host, if all of it is memory.

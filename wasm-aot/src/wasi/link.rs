@@ -6,6 +6,8 @@
 #![allow(unsafe_code)]
 
 use super::{Guest, MODULE, Outcome, ValueType, WasiCtx, functions};
+use std::sync::Arc;
+
 use crate::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, ValType};
 
 /// No call has more arguments.
@@ -21,11 +23,12 @@ pub fn add_to_linker<T: 'static>(
         linker.func_plain(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
             let mut integers = [0u64; MOST];
             let integers = &mut integers[..args.len()];
+            let interruption = Arc::clone(caller.as_context_mut().core().interruption());
             let mut call = |caller: &mut Caller<'_, T>| {
                 integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
                 let (base, len) = memory(caller)?;
                 // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
-                let guest = unsafe { Guest::new(base, len) };
+                let guest = unsafe { Guest::new(base, len) }.stopped_by(interruption.requested());
                 Ok::<_, Error>((function.call)(context(caller.data_mut()), &guest, integers))
             };
             let mut outcome = call(&mut caller)?;
@@ -40,7 +43,11 @@ pub fn add_to_linker<T: 'static>(
                 }
                 Outcome::Exit(code) => Err(Error::Exit(code as i32)),
                 Outcome::Knocked => unreachable!("looked at before"),
-                Outcome::Interrupted => Err(Trap::Interrupted.into()),
+                Outcome::Interrupted => {
+                    // Whoever has asked is answered by this trap, and not by the next call's, too.
+                    interruption.take();
+                    Err(Trap::Interrupted.into())
+                }
             }
         })?;
     }

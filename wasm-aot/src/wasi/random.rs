@@ -2,7 +2,7 @@
 
 use super::WasiCtx;
 use super::guest::Guest;
-use super::outcome::Answer;
+use super::outcome::{Answer, Outcome};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt;
 
@@ -71,6 +71,9 @@ impl WasiCtx {
         let mut bytes = [0; PIECE as usize];
         let mut done = 0;
         while done < len {
+            if memory.is_stopped() || self.patience.interrupted() {
+                return Err(Outcome::Interrupted);
+            }
             let piece = &mut bytes[..PIECE.min(len - done) as usize];
             self.randomness.fill(piece)?;
             memory.write(buffer + done, piece)?;
@@ -112,6 +115,18 @@ mod tests {
         let mut world = World::with(|builder| builder.randomness(custom));
         world.call("random_get", &[0, 5000]).unwrap();
         assert_eq!(world.bytes(0, 5000), [9; 5000]);
+    }
+
+    #[test]
+    fn a_program_that_is_to_stop_is_given_no_more() {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let custom = Randomness::Custom(Box::new(|bytes| bytes.fill(9)));
+        let mut world = World::with(|builder| builder.randomness(custom));
+        let mut memory = vec![0; 10_000];
+        assert_eq!(world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 5000), Ok(()));
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert_eq!(world.ctx.random_get(&Guest::exclusive(&mut memory).stopped_by(&stop), 0, 10_000), Err(Outcome::Interrupted));
+        assert_eq!((memory[4999], memory[5000]), (9, 0));
     }
 
     #[test]

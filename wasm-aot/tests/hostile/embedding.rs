@@ -375,3 +375,40 @@ fn what_runs_out_of_stack_while_instantiated_is_a_trap() {
     let function = instance.get_typed_func::<(), i32>(store.as_context_mut(), "f").expect("exported");
     assert_eq!(function.call(&mut store, ()).expect("a result"), 1);
 }
+
+#[test]
+fn operations_on_many_bytes_and_elements_are_interrupted() {
+    let text = |body: &str| {
+        format!(
+            "(module (table $t 4000000 funcref) (memory 512) (elem $e func $f $f) (data $d \"data\")
+                (func $f (export \"f\") (local $i i32) (loop $l {body}
+                    (local.set $i (i32.add (local.get $i) (i32.const 1))) (br_if $l (i32.lt_u (local.get $i) (i32.const 20000))))))"
+        )
+    };
+    for body in [
+        "(table.copy (i32.const 0) (i32.const 1) (i32.const 3999999))",
+        "(table.fill (i32.const 0) (ref.func $f) (i32.const 4000000))",
+        "(memory.copy (i32.const 1) (i32.const 0) (i32.const 0x1ffffff))",
+        "(memory.fill (i32.const 0) (i32.const 1) (i32.const 0x2000000))",
+    ] {
+        let mut store = Store::new(&quick(), ());
+        let instance = instance(&mut store, &text(body));
+        let run = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
+        store.set_deadline(Some(Duration::from_millis(20)));
+        assert_eq!(trap(run.call(&mut store, ())), Trap::Interrupted, "{body}");
+        // Whoever has been answered is not heard again.
+        store.set_deadline(None);
+        let again = "(module (memory 1) (func (export \"f\") (memory.fill (i32.const 0) (i32.const 1) (i32.const 9))))";
+        let again = try_instance(&mut store, again).expect("an instance").get_typed_func::<(), ()>(&mut store, "f");
+        again.expect("exported").call(&mut store, ()).expect("no trap");
+    }
+    // Operations that are short are looked for when they return: the program is in them almost always.
+    let short = ["(drop (memory.grow (i32.const 0)))", "(drop (table.grow (ref.null func) (i32.const 0)))"];
+    for body in short.into_iter().chain(["(memory.init $d (i32.const 0) (i32.const 0) (i32.const 4))"]) {
+        let mut store = Store::new(&quick(), ());
+        let instance = instance(&mut store, &text(body).replace("20000", "-1"));
+        let run = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
+        store.set_deadline(Some(Duration::from_millis(20)));
+        assert_eq!(trap(run.call(&mut store, ())), Trap::Interrupted, "{body}");
+    }
+}
