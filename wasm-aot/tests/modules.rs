@@ -126,6 +126,88 @@ fn bad_monitors_are_refused_with_a_line_that_says_why() {
 }
 
 #[test]
+fn an_export_that_fits_nowhere_is_told_beside_those_that_fit_and_is_an_error_if_that_is_wanted() {
+    let place = Place::new("modules-unbound");
+    let program = place.file("program.wat", NOTHING);
+    let monitor = r#"(module (import "wizeng" "puti" (func $print (param i32)))
+        (func (export "wasm:opcode:nop (local0)") (param f64))
+        (func (export "wasm:opcode:nop (pc)") (param i32) (call $print (local.get 0))))"#;
+    let monitor = place.file("half.wat", monitor);
+    let done = run(&place, &[], &[&monitor], &program);
+    assert!(done.status.success() && !output_of(&done).is_empty(), "{}", errors(&done));
+    let told = "monitor half: note: this export is called nowhere: wasm:opcode:nop (local0): at function 0";
+    assert!(errors(&done).contains(told), "{}", errors(&done));
+    let done = run(&place, &["--strict"], &[&monitor], &program);
+    assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(1), ""), "{}", errors(&done));
+    assert!(errors(&done).contains("wasm:opcode:nop (local0): at function 0"), "{}", errors(&done));
+    // Something that only some places have means those that have it.
+    let some = r#"(module (func (export "wasm:opcode:* (arg0)") (param i32)))"#;
+    let done = run(&place, &["--strict"], &[&place.file("some.wat", some)], &place.file("drop.wat", DROPS));
+    assert!(done.status.success() && errors(&done).is_empty(), "{}", errors(&done));
+}
+
+const DROPS: &str = r#"(module (func (export "_start") (drop (i32.const 1))))"#;
+
+#[test]
+fn an_instruction_that_is_not_known_is_a_note_in_what_others_have_made() {
+    let place = Place::new("modules-unknown");
+    let program = place.file("program.wat", NOTHING);
+    let monitor = |more: &str| {
+        format!(
+            r#"(module {more} (import "wizeng" "puti" (func $print (param i32)))
+                (func (export "wasm:opcode:frob.nicate (pc)") (param i32))
+                (func (export "wasm:opcode:nop (pc)") (param i32) (call $print (local.get 0))))"#
+        )
+    };
+    let done = run(&place, &[], &[&place.file("foreign.wat", monitor(""))], &program);
+    assert!(done.status.success() && !output_of(&done).is_empty(), "{}", errors(&done));
+    assert!(errors(&done).contains("note") && errors(&done).contains("frob.nicate"), "{}", errors(&done));
+    let ours = monitor(r#"(import "wasm-aot:ext" "v1" (func))"#);
+    let done = run(&place, &[], &[&place.file("ours.wat", &ours)], &program);
+    assert!(done.status.code() == Some(1) && errors(&done).contains("no such instruction"), "{}", errors(&done));
+}
+
+#[test]
+fn an_imported_function_that_is_exported_again_is_called() {
+    let place = Place::new("modules-imported");
+    let program = place.file("program.wat", NOTHING);
+    let host = r#"(module (import "wizeng" "puti" (func $print (param i32))) (export "wasm:opcode:nop (pc)" (func $print)))"#;
+    let library = r#"(module (import "wizeng" "puti" (func $print (param i32)))
+        (func (export "told") (param i32) (call $print (i32.add (local.get 0) (i32.const 10)))))"#;
+    let linked = r#"(module (import "lib" "told" (func $told (param i32))) (export "wasm:opcode:nop (pc)" (func $told)))"#;
+    let host = place.file("host.wat", host);
+    let linked = format!("{}+{}", place.file("linked.wat", linked), place.file("lib.wat", library));
+    for (monitor, printed) in [(&host, "1"), (&linked, "11")] {
+        for how in ["inlined", "direct"] {
+            let done = run(&place, &["--monitor-calls", how], &[monitor], &program);
+            assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), printed), "{}", errors(&done));
+        }
+    }
+    let compiled = place.0.join("program.aot").display().to_string();
+    let made = place.command().args(["compile", "--monitor", &host, "-o", &compiled, &program]).output().expect("it starts");
+    assert!(made.status.success(), "{}", errors(&made));
+    let done = run(&place, &[], &[], &compiled);
+    assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), "1"), "{}", errors(&done));
+}
+
+#[test]
+fn instructions_of_the_older_encoding_of_exceptions_have_names() {
+    let place = Place::new("modules-legacy");
+    let program = r#"(module (tag $e) (func (export "_start")
+        try try throw $e catch $e rethrow 0 end catch_all end
+        try try nop delegate 0 catch $e end))"#;
+    let program = place.file("program.wat", program);
+    let done = run(&place, &[], &["hotness,top=all", "opcodes,top=all"], &program);
+    assert!(done.status.success(), "{}", errors(&done));
+    let told = errors(&done);
+    for name in ["try", "catch", "rethrow", "delegate", "catch_all"] {
+        let has = |line: &str| line.split_whitespace().any(|word| word == name);
+        assert!(told.lines().any(has), "{name} in {told}");
+    }
+    assert!(!told.lines().any(|line| line.split_whitespace().any(|word| word == "?")), "{told}");
+}
+
+#[test]
 fn a_monitor_stays_inside_of_its_memory_and_cannot_end_the_program() {
     let place = Place::new("modules-inside");
     let program = place.file("program.wat", NOTHING);

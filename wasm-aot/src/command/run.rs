@@ -50,6 +50,9 @@ pub(crate) struct Run {
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
+    /// Refuse monitors of which an export fits nowhere that it names
+    #[arg(long)]
+    strict: bool,
     /// Compile the program even if it was compiled before, and keep nothing
     #[arg(long)]
     no_cache: bool,
@@ -179,9 +182,16 @@ impl Run {
         let observed = observer::Observation::with_code(store, observers, &program, calls, Some(observation.watch()), code);
         let observed = observed.map_err(modules::refused)?;
         let misfits = observed.misfits();
-        for (name, _) in observed.matches().into_iter().filter(|(_, count)| *count == 0) {
+        if let Some((name, why)) = misfits.first().filter(|_| self.strict) {
+            return Err(Failure::new(format!("monitor {name}: {why} (--strict)")));
+        }
+        let (idle, busy): (Vec<_>, Vec<_>) = observed.matches().into_iter().partition(|(_, count)| *count == 0);
+        for (name, _) in idle {
             let why = misfits.iter().find(|(other, _)| *other == name).map_or(String::new(), |(_, why)| format!(": {why}"));
             super::complain(format!("monitor {name}: nothing in {} matches any of its exports{why}", path.display()));
+        }
+        for (name, why) in misfits.iter().filter(|(name, _)| busy.iter().any(|(other, _)| other == name)) {
+            super::complain(format!("monitor {name}: note: this export is called nowhere: {why}"));
         }
         Ok(observed)
     }

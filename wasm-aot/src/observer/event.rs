@@ -84,7 +84,7 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     let place = |word: &str| (word.as_ptr() as usize - name.as_ptr() as usize, word.len());
     let wrong = |word: &str, why: String| {
         let (at, len) = place(word);
-        Malformed { name: name.to_owned(), at: at..at + len.max(1), why }
+        Malformed { name: name.to_owned(), at: at..at + len.max(1), why, is_unknown: false }
     };
     let rest = name.strip_prefix("engine:").unwrap_or(name);
     let (word, list) = rest.split_once('(').map_or((rest.trim(), None), |(word, list)| (word.trim(), Some(list)));

@@ -3,11 +3,11 @@
 use super::ObserverError;
 use super::event::{EngineEvent, Reaction, reactions};
 use super::name::{Asked, Malformed};
-use super::rule::{Helper, Rule, rules};
+use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
 use crate::module::{ModuleInfo, Space};
 use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreContextMut, Trap, Val, ValType};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,10 @@ pub struct Observer {
     pub(super) is_alone: bool,
     /// Who is told what goes wrong in it while the program goes on.
     pub(super) listener: Listener,
-    /// The first place that one of its exports names, and whose types it does not take.
-    pub(super) misfit: Option<String>,
+    /// Of exports that are called nowhere, by their numbers: the first place that they name, and whose types they do not take.
+    pub(super) misfits: BTreeMap<u16, String>,
+    /// What is wrong with exports that are passed over.
+    pub(super) passed_over: Vec<String>,
     /// Since when a question may take time.
     asked: Option<Instant>,
 }
@@ -139,6 +141,11 @@ impl Observer {
             return Err(ObserverError::Exceptions(name.to_owned()));
         }
         let (rules, mut wrong) = rules(info);
+        // What another compiler has made may ask for instructions that we do not know, beside those that we do.
+        let is_passed_over = !rule::is_extended(info) && !rules.is_empty();
+        let (unknown, known) = wrong.into_iter().partition(|wrong| is_passed_over && wrong.is_unknown);
+        let unknown: Vec<Malformed> = unknown;
+        wrong = known;
         let (reactions, others) = reactions(info);
         wrong.extend(others);
         wrong.extend(ending(info));
@@ -177,7 +184,8 @@ impl Observer {
             has_threads: false,
             is_alone: false,
             listener: Listener::default(),
-            misfit: None,
+            misfits: BTreeMap::new(),
+            passed_over: unknown.iter().map(ToString::to_string).collect(),
             asked: None,
         })
     }
@@ -299,7 +307,7 @@ fn ending(info: &ModuleInfo) -> Option<Malformed> {
         Space::Func => "what is called at the end is given nothing, and this function takes something",
         _ => "only functions can be called at events",
     };
-    Some(Malformed { name: export.name.clone(), at: 0..export.name.len(), why: why.into() })
+    Some(Malformed { name: export.name.clone(), at: 0..export.name.len(), why: why.into(), is_unknown: false })
 }
 
 /// Where texts are put, if the module says so.

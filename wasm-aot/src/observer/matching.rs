@@ -105,12 +105,19 @@ pub(crate) fn bind<T: 'static>(
     bytes: &[u8],
     bindings: &mut Bindings,
 ) -> Result<(), ObserverError> {
+    let mut bound = vec![false; observer.rules.len()];
+    observer.misfits.clear();
     each_function(store, observer, bytes, None, |matcher, body, allocations| {
         let function = body.index;
         let allocations = matcher.function(body, allocations)?;
-        bindings.insert(function, std::mem::take(&mut matcher.found));
+        let found = std::mem::take(&mut matcher.found);
+        found.iter().for_each(|binding| bound[usize::from(binding.rule)] = true);
+        bindings.insert(function, found);
         Ok(allocations)
-    })
+    })?;
+    // What asks for something that only some places have means those that have it.
+    observer.misfits.retain(|rule, _| !bound[usize::from(*rule)]);
+    Ok(())
 }
 
 /// Matches one rule of a monitor's with one instruction of a function, or with its beginning: pc 0. Its number is given.
@@ -123,6 +130,7 @@ pub(crate) fn bind_at<T: 'static>(
     id: u32,
 ) -> Result<Option<Binding>, ObserverError> {
     let before = std::mem::replace(&mut observer.rules, Arc::new([rule]));
+    let misfits = std::mem::take(&mut observer.misfits);
     let mut found = Vec::new();
     let done = each_function(store, observer, bytes, Some(pc), |matcher, body, allocations| {
         if body.index != function {
@@ -133,7 +141,7 @@ pub(crate) fn bind_at<T: 'static>(
         found.append(&mut matcher.found);
         Ok(allocations)
     });
-    observer.rules = before;
+    (observer.rules, observer.misfits) = (before, misfits);
     done.map(|()| found.into_iter().next())
 }
 
@@ -367,14 +375,15 @@ impl<T: 'static> Matcher<'_, T> {
         Ok(())
     }
 
-    /// Something does not fit a place that its name asks for; the first of them is told if the monitor fits nowhere.
+    /// Something does not fit a place that its name asks for; the first of them is told if it fits nowhere.
     fn misfit(&mut self, rule: u16, place: &Place<'_, '_>, why: impl FnOnce() -> String) {
-        let place = crate::Place {
+        let place = || crate::Place {
             function: Some((self.fid, self.info.function_name(self.fid).map(str::to_owned))),
             offset: Some(place.site.offset as usize),
         };
-        let rule = &self.rules[usize::from(rule)].export;
-        self.observer.misfit.get_or_insert_with(|| format!("{rule}: at {place} {}", why()));
+        let export = &self.rules[usize::from(rule)].export;
+        let told = || format!("{}: at {} {}", crate::error::Printable(export), place(), why());
+        self.observer.misfits.entry(rule).or_insert_with(told);
     }
 
     /// The beginning and the end of a basic block.

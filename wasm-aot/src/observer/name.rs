@@ -150,6 +150,8 @@ pub(crate) struct Malformed {
     pub(crate) name: String,
     pub(crate) at: Range<usize>,
     pub(crate) why: String,
+    /// Whether it is an instruction that is not known.
+    pub(crate) is_unknown: bool,
 }
 
 impl fmt::Display for Asked {
@@ -228,7 +230,7 @@ impl<'a> Reader<'a> {
     }
 
     fn wrong(&self, at: Range<usize>, why: impl Into<String>) -> Malformed {
-        Malformed { name: self.name.to_owned(), at, why: why.into() }
+        Malformed { name: self.name.to_owned(), at, why: why.into(), is_unknown: false }
     }
 
     fn take(&mut self, c: char) -> bool {
@@ -310,7 +312,7 @@ impl<'a> Reader<'a> {
         let (word, at) = self.identifier("_.");
         instruction(word).map(Event::Opcode).ok_or_else(|| {
             let hint = near(word, events::instructions().iter().map(|known| known.name));
-            self.wrong(at, format!("no such instruction{hint}"))
+            Malformed { is_unknown: true, ..self.wrong(at, format!("no such instruction{hint}")) }
         })
     }
 

@@ -160,11 +160,16 @@ impl Observation {
         &self.module
     }
 
-    /// Of monitors that have none, by their names: the first place that one of their exports names, and whose types it does not take.
+    /// Exports that are called nowhere although they name places of the program, by their monitors: each with the first place whose types it does not
+    /// take, or with what is wrong with its name.
     pub fn misfits(&self) -> Vec<(String, String)> {
         let monitors = self.monitors.lock();
-        let each = monitors.iter().filter(|monitor| monitor.matches == 0);
-        each.filter_map(|monitor| Some((monitor.observer.name.clone(), monitor.observer.misfit.clone()?))).collect()
+        let of = |monitor: &Monitor| {
+            let Observer { name, misfits, passed_over, .. } = &monitor.observer;
+            let all = passed_over.iter().chain(misfits.values());
+            all.map(|why| (name.clone(), why.clone())).collect::<Vec<_>>()
+        };
+        monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
     }
 
     /// How many probes each monitor has in the program, by its name.

@@ -57,7 +57,8 @@ pub(crate) fn rules(info: &ModuleInfo) -> (Vec<Rule>, Vec<Malformed>) {
     for export in info.exports.iter().filter(|export| name::is_probe(&export.name)) {
         if export.space != Space::Func {
             let at = 0..export.name.len();
-            wrong.push(Malformed { name: export.name.clone(), at, why: "only functions can be called at events".into() });
+            let (name, why) = (export.name.clone(), "only functions can be called at events".into());
+            wrong.push(Malformed { name, at, why, is_unknown: false });
             continue;
         }
         let reading = Reading { info, functions: &functions, name: &export.name };
@@ -91,7 +92,7 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn wrong(&self, at: &Range<usize>, why: impl Into<String>) -> Malformed {
-        Malformed { name: self.name.to_owned(), at: at.clone(), why: why.into() }
+        Malformed { name: self.name.to_owned(), at: at.clone(), why: why.into(), is_unknown: false }
     }
 
     fn rule(&self, name: &Name, function: u32) -> Result<Rule, Malformed> {

@@ -5,7 +5,19 @@ use wasmparser::Operator;
 /// The mnemonic of the instruction that the bytes begin with.
 pub(super) fn mnemonic(bytes: &[u8]) -> &'static str {
     let instruction = whamm::events::code_of(bytes).and_then(whamm::events::by_code);
-    instruction.map_or("?", |instruction| instruction.opname())
+    instruction.map_or_else(|| legacy(bytes), |instruction| instruction.opname())
+}
+
+/// Instructions of the encoding of exceptions before the standard's, which have no events.
+fn legacy(bytes: &[u8]) -> &'static str {
+    match bytes.first() {
+        Some(0x06) => "try",
+        Some(0x07) => "catch",
+        Some(0x09) => "rethrow",
+        Some(0x18) => "delegate",
+        Some(0x19) => "catch_all",
+        _ => "?",
+    }
 }
 
 /// An instruction of a module whose bytes are given, at a place in it: mnemonic and immediates.
