@@ -110,6 +110,35 @@ fn monitors_come_and_go_while_the_program_runs() {
 }
 
 #[test]
+fn what_is_done_is_said_and_one_monitor_is_switched_by_its_name() {
+    let place = Place::new("control-said");
+    let running = Running::start(&place, &["--monitor", "functions"]);
+    assert!(running.good(&["attach", "icount,top=3"]).starts_with("icount is attached: "));
+    assert_eq!(running.good(&["attach", "icount,top=3"]), "icount,top=3 is attached already\n");
+    let replaced = running.good(&["attach", "icount,top=4"]);
+    assert!(replaced.starts_with("icount,top=4 is attached in place of icount,top=3: "), "{replaced}");
+    running.good(&["attach", "loops"]);
+    assert_eq!(running.good(&["off", "icount"]), "icount rests, and keeps what it has seen\n");
+    let status = running.good(&["status"]);
+    assert!(
+        status.lines().any(|line| line.starts_with("attached  icount,top=4 for ") && line.ends_with(", resting")),
+        "{status}"
+    );
+    assert!(status.lines().any(|line| line.starts_with("attached  loops for ") && !line.contains("resting")), "{status}");
+    assert_eq!(running.good(&["on", "icount"]), "icount observes\n");
+    assert!(!running.good(&["status"]).contains("resting"));
+    let (went_well, said) = running.ask(&["off", "functions"]);
+    assert!(!went_well && said.contains("functions is compiled in"), "{said}");
+    let (went_well, said) = running.ask(&["attach", "trace"]);
+    assert!(!went_well && said.contains("trace,file=FILE"), "{said}");
+    for request in
+        [&["off"][..], &["on"], &["burst", "10ms", "90ms"], &["burst", "none"], &["detach", "loops"], &["detach", "all"]]
+    {
+        assert!(!running.good(request).is_empty(), "{request:?}");
+    }
+}
+
+#[test]
 fn what_is_compiled_in_reports_while_the_program_runs_beside_what_is_attached() {
     let place = Place::new("control-compiled");
     let running = Running::start(&place, &["--monitor", "functions"]);

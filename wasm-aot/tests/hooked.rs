@@ -113,11 +113,7 @@ fn column(report: &Report, name: &str) -> usize {
 
 fn words(report: &Report, name: &str) -> Vec<String> {
     let at = column(report, name);
-    let word = |row: &Vec<Cell>| match &row[at] {
-        Cell::Text(text) => text.clone(),
-        other => panic!("{other:?}"),
-    };
-    report.rows.iter().map(word).collect()
+    report.rows.iter().map(|row| row[at].shown()).collect()
 }
 
 fn counts(report: &Report, name: &str) -> Vec<u64> {

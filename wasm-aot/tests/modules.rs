@@ -70,6 +70,21 @@ fn a_script_is_compiled_on_the_way_and_several_monitors_look_at_once() {
 }
 
 #[test]
+fn what_modules_say_is_in_the_document_that_programs_read() {
+    let place = Place::new("modules-json");
+    let (counting, program) = (place.file("counting.wat", COUNTING), place.file("program.wat", NOTHING));
+    let done = run(&place, &["--json"], &[&counting], &program);
+    assert_eq!((done.status.code(), output_of(&done).as_str()), (Some(0), ""), "{}", errors(&done));
+    let told: serde_json::Value = serde_json::from_slice(&done.stderr).expect("an object");
+    assert_eq!(told, serde_json::json!({"counting": "2"}));
+    let report = place.0.join("report.json").display().to_string();
+    let done = run(&place, &["--json", "--report", &report], &[&counting, "icount"], &program);
+    assert!(done.status.success() && errors(&done).is_empty(), "{}", errors(&done));
+    let told: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).expect("written")).expect("an object");
+    assert_eq!((&told["counting"], &told["icount"]["totals"]["dynamic"]), (&serde_json::json!("2"), &serde_json::json!(2)));
+}
+
+#[test]
 fn libraries_stand_behind_a_plus_and_are_linked_by_their_names() {
     let place = Place::new("modules-library");
     let lines = std::fs::read_to_string(whamm("tests/apps/cache_lines.wat")).expect("it is there");

@@ -101,6 +101,39 @@ fn several_monitors_write_one_object() {
 }
 
 #[test]
+fn programs_are_told_indices_numbers_and_totals() {
+    let place = Place::new("monitor-numbers");
+    let program = place.file("sum.wat", PROGRAM);
+    let output = place.run(&["run", "--monitor", "hotness", "--json", &program]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stderr).expect("an object");
+    let (rows, totals) = (report["hotness"]["rows"].as_array().expect("rows"), &report["hotness"]["totals"]);
+    let number = |row: &serde_json::Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key} of {row}"));
+    assert_eq!(totals["executions"], rows.iter().map(|row| number(row, "count")).sum::<u64>());
+    assert_eq!(totals["executed"], rows.len());
+    // The body of a function begins at one place of the module.
+    let mut starts: Vec<_> =
+        rows.iter().map(|row| (number(row, "function index"), number(row, "pc offset") - number(row, "pc"))).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let mut functions: Vec<u64> = starts.iter().map(|(function, _)| *function).collect();
+    functions.dedup();
+    assert_eq!(functions.len(), starts.len(), "{starts:?}");
+}
+
+#[test]
+fn what_was_never_executed_has_no_report() {
+    let place = Place::new("monitor-never");
+    for (program, said) in [
+        (r#"(module (import "no" "where" (func)) (func (export "_start")))"#, "unknown import"),
+        (r#"(module (func (export "other")))"#, "nothing to run"),
+    ] {
+        let output = place.run(&["run", "--monitor", "hotness", &place.file("program.wat", program)]);
+        let told = errors(&output);
+        assert!(!output.status.success() && told.contains(said) && !told.contains("=="), "{told}");
+    }
+}
+
+#[test]
 fn programs_that_trap_or_run_out_of_time_are_reported_too() {
     let place = Place::new("monitor-trap");
     let trap =
@@ -125,6 +158,7 @@ fn wrong_choices_are_refused_before_the_program_runs() {
         (&["--monitor", "loops,top=many"], "expected a number"),
         (&["--monitor", "loops", "--monitor", "loops"], "loops is chosen twice"),
         (&["--csv"], "belong to --monitor"),
+        (&["--monitor", "hotness,branches"], "choose several with --monitor hotness --monitor branches"),
         (&["--monitor", "loops", "--report", "no/such/folder"], "--report no/such/folder: No such file"),
     ] {
         let (text, code) = place.bad(&[&["run"], args, &[&program]].concat());
@@ -145,5 +179,10 @@ fn the_list_of_monitors_names_each_with_its_options() {
     let list = place.good(&["monitors"]);
     assert!(list.contains("hotness       how often each instruction was executed"), "{list}");
     let kinds: serde_json::Value = serde_json::from_str(&place.good(&["monitors", "--json"])).expect("a list");
-    assert!(kinds.as_array().expect("a list").iter().any(|kind| kind["name"] == "coverage"));
+    let kinds = kinds.as_array().expect("a list");
+    assert!(kinds.iter().any(|kind| kind["name"] == "coverage"));
+    for option in kinds.iter().flat_map(|kind| kind["options"].as_array().expect("a list")) {
+        let name = option["name"].as_str().expect("text");
+        assert!(list.contains(&format!("{name}  ")), "{name} stands apart from what it means: {list}");
+    }
 }

@@ -155,7 +155,9 @@ impl Control {
             let _ = writeln!(text, "compiled  {name} from the beginning");
         }
         for (name, since) in self.live.attached() {
-            let _ = writeln!(text, "attached  {name} for {:.1?}", since.elapsed());
+            let rests = if self.live.is_resting(name) { ", resting" } else { "" };
+            let options = self.live.options(name).unwrap_or_else(|| name.to_owned());
+            let _ = writeln!(text, "attached  {options} for {:.1?}{rests}", since.elapsed());
         }
         for name in self.asked.observed.names() {
             let _ = match switched.iter().find(|(other, ..)| *other == name) {
@@ -166,8 +168,14 @@ impl Control {
         text
     }
 
-    /// Switches probes of a monitor that is a module.
+    /// Switches one that is attached, or probes of a monitor that is a module.
     fn switch_module(&self, which: &str, on: bool) -> Result<String, String> {
+        if self.live.switch_one(which, on).map_err(|error| error.to_string())? {
+            return Ok(format!("{which} {}\n", if on { "observes" } else { "rests, and keeps what it has seen" }));
+        }
+        if self.asked.watch.names().any(|name| name == which) {
+            return Err(format!("{which} is compiled in, and observes to the end: only what was attached can be switched"));
+        }
         let selection: Selection = which.parse().map_err(|error: wasm_aot::observer::SelectionError| error.to_string())?;
         let done = self.asked.observed.switch(&selection, on).map_err(|error| error.to_string())?;
         let (now, all) = (done.on, done.all);
@@ -186,12 +194,17 @@ impl Control {
     }
 
     fn attach(&self, monitor: &str) -> Result<String, String> {
+        let before = self.live.options(monitor.split(',').next().unwrap_or_default());
         let (name, notes) = match Chosen::is_file(monitor) {
             true => self.attach_module(monitor)?,
             false => (self.live.attach(monitor).map_err(|error| error.to_string())?.to_owned(), String::new()),
         };
         let when = "functions with their next call, and loops with their next turn";
-        Ok(format!("{name} is attached: {when}\n{notes}"))
+        match before {
+            Some(before) if before == monitor => Ok(format!("{monitor} is attached already\n")),
+            Some(before) => Ok(format!("{monitor} is attached in place of {before}: {when}\n{notes}")),
+            None => Ok(format!("{name} is attached: {when}\n{notes}")),
+        }
     }
 
     /// Attaches a module or a script: the program's thread makes an instance of it and compares it with the program.
@@ -259,7 +272,10 @@ impl Control {
             let mut state = self.state.lock();
             (state.burst, state.bursts) = (None, state.bursts + 1);
         }
-        Ok(String::new())
+        Ok(match monitor {
+            "all" => "all monitors that were attached are detached\n".into(),
+            _ => format!("{monitor} is detached\n"),
+        })
     }
 
     fn switch(&self, on: bool) -> Result<String, String> {
@@ -267,7 +283,8 @@ impl Control {
             return Err("nothing is attached".into());
         }
         self.state.lock().off = !on;
-        self.switch_all(on).map(|()| String::new())
+        let state = if on { "observes\n" } else { "rests, and keeps what it has seen\n" };
+        self.switch_all(on).map(|()| format!("what is attached {state}"))
     }
 
     /// Whether there is nothing that could be switched.
@@ -283,7 +300,7 @@ impl Control {
     fn no_burst(&self) -> Result<String, String> {
         let mut state = self.state.lock();
         (state.burst, state.bursts) = (None, state.bursts + 1);
-        self.switch_all(!state.off).map(|()| String::new())
+        self.switch_all(!state.off).map(|()| "what is attached takes no turns any more\n".into())
     }
 
     /// What is attached observes and rests in turn until somebody says otherwise.
@@ -304,7 +321,11 @@ impl Control {
         let (control, number) = (Arc::clone(self), state.bursts);
         let take_turns = move || while control.observe(number, burst) && control.rest(number, burst.off) {};
         let started = std::thread::Builder::new().name("bursts".into()).stack_size(1 << 20).spawn(take_turns);
-        started.map(|_| String::new()).map_err(|error| format!("no thread: {error}"))
+        let turns = match off {
+            Some(off) => format!("what is attached observes ({on}) and rests ({off}) in turn\n"),
+            None => format!("what is attached observes ({on}), and rests then\n"),
+        };
+        started.map(|_| turns).map_err(|error| format!("no thread: {error}"))
     }
 
     /// One turn of observing; tells whether the burst still goes on.

@@ -31,19 +31,25 @@ impl Monitors {
             return print(serde_json::Value::from(kinds.collect::<Vec<_>>()).to_string() + "\n");
         }
         let mut out = String::new();
+        let options = || KINDS.iter().flat_map(|kind| kind.options).chain(&OPTIONS).map(|(name, _)| name.len());
+        let (first, second) = (2 + longest(KINDS.iter().map(|kind| kind.name.len())), 2 + longest(options()));
         for kind in KINDS {
-            let _ = writeln!(out, "{:<14}{}", kind.name, kind.about);
+            let _ = writeln!(out, "{:<first$}{}", kind.name, kind.about);
             for (name, about) in kind.options {
-                let _ = writeln!(out, "{:<14}  {name:<12}{about}", "");
+                let _ = writeln!(out, "{:<first$}  {name:<second$}{about}", "");
             }
         }
         out.push_str("\nEvery monitor: function=GLOB looks at some functions only, top=N shows so many rows (top=all: all).\n");
         out.push_str("\nModules and scripts (FILE.wasm, .wat, .mm), with libraries behind +, have these options:\n");
         for (name, about) in OPTIONS {
-            let _ = writeln!(out, "  {name:<12}{about}");
+            let _ = writeln!(out, "  {name:<second$}{about}");
         }
         print(out)
     }
+}
+
+fn longest(lengths: impl Iterator<Item = usize>) -> usize {
+    lengths.max().unwrap_or_default()
 }
 
 /// What is observed during a run.
@@ -125,7 +131,7 @@ impl Monitoring {
         let modules = files.into_iter().map(Chosen::parse).collect::<Result<Vec<_>, _>>()?;
         let choices = Choices::new(names);
         let choices = choices.map_err(|error| Failure::usage(format!("--monitor: {error}")))?;
-        if choices.is_empty() && (self.report.is_some() || self.json || self.csv) {
+        if self.monitor.is_empty() && (self.report.is_some() || self.json || self.csv) {
             return Err(Failure::usage("--report, --json and --csv belong to --monitor: nothing is observed without one"));
         }
         let format = match (self.json, self.csv) {
@@ -185,13 +191,18 @@ impl Observation {
         self.watch.recompile(engine, module)
     }
 
-    /// Writes what was observed. A report that cannot be written does not change how the program ended.
-    pub(crate) fn end(self, module: &Module) {
+    /// Whether what modules say belongs to the other reports, and is not printed.
+    pub(crate) fn takes_reports(&self) -> bool {
+        self.file.is_some() || !matches!(self.format, Format::Text)
+    }
+
+    /// Writes what was observed, and what modules have said, by their names. A report that cannot be written does not change how the program ended.
+    pub(crate) fn end(self, module: &Module, said: Vec<(String, String)>) {
         let reports = self.watch.reports(module);
-        if reports.is_empty() {
+        if reports.is_empty() && said.is_empty() {
             return;
         }
-        let text = self.format.write(&reports);
+        let text = self.format.write_with(&reports, said);
         match self.file {
             Some((path, mut file)) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {

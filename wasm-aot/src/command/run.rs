@@ -131,10 +131,25 @@ impl Run {
             patience,
         };
         let _open = (!self.no_control).then(|| Control::open(asked));
-        let done = self.execute(&engine, &mut store, &module, &observed, patience);
+        let (done, has_begun) = self.execute(&engine, &mut store, &module, &observed, patience);
+        if !has_begun {
+            // What has not been executed has nothing to tell.
+            return done;
+        }
         store.set_deadline(Some(patience));
-        observed.report(&mut store).into_iter().for_each(super::complain);
-        observation.end(&module);
+        let mut said = Vec::new();
+        match observation.takes_reports() {
+            true => {
+                for name in observed.names() {
+                    match modules::said(store.as_context_mut(), &observed, Some(&name), patience) {
+                        Ok(text) => said.push((name, text)),
+                        Err(why) => super::complain(why),
+                    }
+                }
+            }
+            false => observed.report(&mut store).into_iter().for_each(super::complain),
+        }
+        observation.end(&module, said);
         done
     }
 
@@ -196,6 +211,7 @@ impl Run {
         Ok(observed)
     }
 
+    /// Runs the program; tells how it has ended, and whether anything of it was executed.
     fn execute(
         &self,
         engine: &Engine,
@@ -203,26 +219,18 @@ impl Run {
         module: &Module,
         observed: &observer::Observation,
         patience: Duration,
-    ) -> Result<(), Failure> {
-        let mut linker = Linker::new(engine);
-        wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
-        for preload in &self.preload {
-            let Some((name, path)) = preload.split_once('=') else {
-                return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
-            };
-            let library = self.load(engine, path.as_ref())?;
-            let instance = match linker.instantiate(&mut *store, &library) {
-                Ok(instance) => instance,
-                Err(error) => return ended(path.as_ref(), error),
-            };
-            linker.instance(&mut *store, name, instance)?;
-        }
+    ) -> (Result<(), Failure>, bool) {
+        let linker = match self.linker(engine, store) {
+            Ok(linker) => linker,
+            Err(failure) => return (Err(failure), false),
+        };
         observed.begin(store).into_iter().for_each(super::complain);
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
         store.close_errands();
         store.set_deadline(Some(patience));
         observed.end(store, done.as_ref().err()).into_iter().for_each(super::complain);
-        match done {
+        let has_begun = !matches!(done, Err(Error::Link(_) | Error::Type(_) | Error::Resource(_) | Error::Compile(_)));
+        let done = match done {
             Ok(results) => print(results),
             Err(error) => match observed.blame(&error) {
                 Some(blame) if error.trap() == Some(Trap::Interrupted) => {
@@ -232,7 +240,26 @@ impl Run {
                 Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
                 None => ended(&self.module, error),
             },
+        };
+        (done, has_begun)
+    }
+
+    /// What the program imports.
+    fn linker(&self, engine: &Engine, store: &mut Store<World>) -> Result<Linker<World>, Failure> {
+        let mut linker = Linker::new(engine);
+        wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
+        for preload in &self.preload {
+            let Some((name, path)) = preload.split_once('=') else {
+                return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
+            };
+            let library = self.load(engine, path.as_ref())?;
+            let instance = match linker.instantiate(&mut *store, &library) {
+                Ok(instance) => instance,
+                Err(error) => return Err(ended(path.as_ref(), error).err().unwrap_or_else(|| Failure::silent(0))),
+            };
+            linker.instance(&mut *store, name, instance)?;
         }
+        Ok(linker)
     }
 
     /// Calls what is to be called; gives what a function gave, as lines.

@@ -6,7 +6,7 @@
 use super::hooked::{Hooked, fingerprint};
 use super::outline::Outline;
 use super::trace::shown;
-use super::{Choice, MonitorError, Report};
+use super::{Cell, Choice, MonitorError, Report};
 use crate::compile::{Action, Draft, Emitter, Firing, Inline, Moment, Receiver, Room, Sequence, Word};
 use crate::error::CompileError;
 use crate::runtime::{Module, Places};
@@ -88,8 +88,9 @@ impl Hooked for Constants {
             let same = shown.iter().filter(|argument| *argument != "?").count();
             (all, constant) = (all + shown.len() as u64, constant + same as u64);
             let arguments = format!("({})", shown.join(", "));
-            let (label, source) = (module.inner.label(function.index), places.of_function(function.index));
-            report.row([label.into(), seen.calls.into(), arguments.into(), same.into(), source.into()]);
+            let (name, source) = (module.inner.label(function.index), places.of_function(function.index));
+            let label = Cell::Function { name, index: function.index };
+            report.row([label, seen.calls.into(), arguments.into(), same.into(), source.into()]);
         }
         report.rows.sort_by_key(|row| std::cmp::Reverse((row[3].sum() > 0, row[1].sum())));
         report.notes.push(format!("{constant} of {all} arguments were always the same"));

@@ -10,8 +10,12 @@ fn functions<'a>(choice: &Choice, counts: &'a Counts) -> Vec<FunctionCounts<'a>>
     counts.functions().filter(|function| choice.wants(&function.label())).collect()
 }
 
-fn place(offset: u32) -> Cell {
-    format!("+{offset}").into()
+fn label(function: &FunctionCounts<'_>) -> Cell {
+    Cell::Function { name: function.label(), index: function.index() }
+}
+
+fn place(function: &FunctionCounts<'_>, offset: u32) -> Cell {
+    Cell::place(offset, function.start())
 }
 
 pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
@@ -40,13 +44,14 @@ pub(super) fn hotness(choice: &Choice, counts: &Counts) -> Report {
             count.into(),
             Cell::share(count, total),
             Cell::share(reached, total),
-            function.label().into(),
-            place(instruction.offset),
+            label(function),
+            place(function, instruction.offset),
             instruction.text().into(),
             function.source(instruction.offset).unwrap_or_default().into(),
         ]);
     }
     report.notes.push(note);
+    report.total([("executions", total), ("executed", executed as u64), ("instructions", all as u64)]);
     report
 }
 
@@ -66,8 +71,8 @@ pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
                 _ => branch.ways[1],
             };
             report.row([
-                function.label().into(),
-                place(branch.offset),
+                label(&function),
+                place(&function, branch.offset),
                 branch.text().into(),
                 Cell::Counts(branch.ways),
                 Cell::share(taken, count),
@@ -77,6 +82,7 @@ pub(super) fn branches(choice: &Choice, counts: &Counts) -> Report {
     }
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[3].sum()));
     report.notes.push(format!("{total} branches"));
+    report.total([("branches", total)]);
     report
 }
 
@@ -89,8 +95,8 @@ pub(super) fn loops(choice: &Choice, counts: &Counts) -> Report {
             }
             let mean = if header.entries == 0 { 0.0 } else { header.iterations as f64 / header.entries as f64 };
             report.row([
-                function.label().into(),
-                place(header.offset),
+                label(&function),
+                place(&function, header.offset),
                 header.iterations.into(),
                 header.entries.into(),
                 format!("{mean:.1}").into(),
@@ -108,9 +114,9 @@ pub(super) fn blocks(choice: &Choice, counts: &Counts) -> Report {
         for block in function.blocks() {
             if block.count > 0 || choice.has("zero") {
                 report.row([
-                    function.label().into(),
-                    place(block.range.start),
-                    place(block.range.end),
+                    label(&function),
+                    place(&function, block.range.start),
+                    place(&function, block.range.end),
                     block.count.into(),
                     function.source(block.range.start).unwrap_or_default().into(),
                 ]);
@@ -134,18 +140,26 @@ pub(super) fn calls(choice: &Choice, counts: &Counts) -> Report {
         if choice.has("graph") {
             let mut callees: BTreeMap<String, u64> = BTreeMap::new();
             made.into_iter().for_each(|call| *callees.entry(call.callee).or_default() += call.count);
-            callees.into_iter().for_each(|(callee, count)| report.row([function.label().into(), callee.into(), count.into()]));
+            callees.into_iter().for_each(|(callee, count)| report.row([label(&function), callee.into(), count.into()]));
             continue;
         }
         for call in made {
             let source = function.source(call.offset).unwrap_or_default();
             let kind = Cell::from(call.kind);
-            report.row([function.label().into(), place(call.offset), call.callee.into(), call.count.into(), kind, source.into()]);
+            report.row([
+                label(&function),
+                place(&function, call.offset),
+                call.callee.into(),
+                call.count.into(),
+                kind,
+                source.into(),
+            ]);
         }
     }
     let counted = columns.iter().position(|column| *column == "count").expect("a column of counts");
     report.rows.sort_by_key(|row| std::cmp::Reverse(row[counted].sum()));
     report.notes.push(format!("{total} calls"));
+    report.total([("calls", total)]);
     report
 }
 
@@ -154,12 +168,11 @@ pub(super) fn edges(choice: &Choice, counts: &Counts) -> Report {
     for function in functions(choice, counts) {
         for edge in function.edges() {
             if edge.count > 0 {
-                let end =
-                    |place: Option<u32>, outside: &str| place.map_or_else(|| outside.to_owned(), |offset| format!("+{offset}"));
+                let end = |at: Option<u32>, outside: &str| at.map_or_else(|| outside.into(), |at| place(&function, at));
                 report.row([
-                    function.label().into(),
-                    end(edge.from, "caller").into(),
-                    end(edge.to, if edge.way == "throw" { "handler" } else { "caller" }).into(),
+                    label(&function),
+                    end(edge.from, "caller"),
+                    end(edge.to, if edge.way == "throw" { "handler" } else { "caller" }),
                     edge.count.into(),
                     edge.way.into(),
                 ]);
@@ -178,16 +191,17 @@ pub(super) fn icount(choice: &Choice, counts: &Counts) -> Report {
     for function in functions(choice, counts) {
         let instructions = function.instructions();
         let dynamic: u64 = instructions.iter().map(|instruction| instruction.count).sum();
-        each.push((dynamic, instructions.len(), function.calls(), function.label()));
+        each.push((dynamic, instructions.len(), function.calls(), label(&function)));
     }
     let total: u64 = each.iter().map(|(dynamic, ..)| dynamic).sum();
     let all: usize = each.iter().map(|(_, len, ..)| len).sum();
     each.retain(|(dynamic, ..)| *dynamic > 0);
     each.sort_by_key(|(dynamic, ..)| std::cmp::Reverse(*dynamic));
     for (dynamic, len, calls, label) in each {
-        report.row([label.into(), calls.into(), len.into(), dynamic.into(), Cell::share(dynamic, total)]);
+        report.row([label, calls.into(), len.into(), dynamic.into(), Cell::share(dynamic, total)]);
     }
     report.notes.push(format!("static {all}  dynamic {total}"));
+    report.total([("static", all as u64), ("dynamic", total)]);
     report
 }
 
@@ -208,6 +222,7 @@ pub(super) fn opcodes(choice: &Choice, counts: &Counts) -> Report {
         report.row([name.into(), places.into(), count.into(), Cell::share(count, total)]);
     }
     report.notes.push(format!("{total} instructions"));
+    report.total([("instructions", total)]);
     report
 }
 

@@ -55,6 +55,8 @@ impl Hooked for Coverage {
         let percent = |part: usize, whole: usize| if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
         let [covered, all, reached, blocks] = sums;
         report.notes.push(format!("instructions: {covered} of {all} ({:.1}%)", percent(covered, all)));
+        let totals = [("instructions", all), ("covered", covered), ("blocks", blocks), ("reached", reached)];
+        report.total(totals.map(|(name, total)| (name, total as u64)));
         report.notes.push(format!("blocks: {reached} of {blocks} ({:.1}%)", percent(reached, blocks)));
         report
     }
@@ -75,7 +77,7 @@ fn missed(function: &Function, covered: &[bool], places: &Places<'_>, report: &m
         if gap[0] {
             continue;
         }
-        let place = |at: u32| Cell::from(format!("+{}", at - function.start));
+        let place = |at: u32| Cell::place(at - function.start, function.start);
         let source = places.source(own[0]).unwrap_or_default();
         report.row([function.label.clone().into(), place(own[0]), place(own[own.len() - 1]), own.len().into(), source.into()]);
     }

@@ -75,11 +75,11 @@ impl Hooked for Functions {
         let total: u64 = each.iter().map(|(_, [ticks, _])| ticks).sum();
         let nanoseconds = |ticks: u64| (ticks as f64 / hz * 1e9).round() as u64;
         for (function, [ticks, calls]) in &each {
-            let label = module.inner.label(*function);
+            let label = Cell::Function { name: module.inner.label(*function), index: *function };
             let mean = shown(*ticks as f64 / hz / *calls as f64);
             let source = places.of_function(*function);
             report.row([
-                label.into(),
+                label,
                 (*calls).into(),
                 nanoseconds(*ticks).into(),
                 Cell::share(*ticks, total),
@@ -89,6 +89,7 @@ impl Hooked for Functions {
         }
         let calls: u64 = each.iter().map(|(_, [_, calls])| calls).sum();
         report.notes.push(format!("{calls} calls in {}", shown(total as f64 / hz)));
+        report.total([("calls", calls), ("nanoseconds", nanoseconds(total))]);
         report
     }
 }

@@ -28,6 +28,11 @@ pub(super) trait Hooked: Debug + Send + Sync {
     /// Its hooks are in a module's code now, or will be when it is observed: those of the module's own plan, or of an attached one.
     fn compiled(self: Arc<Self>, _module: &Module, _origin: Origin) {}
 
+    /// Whether it writes to the program's own streams, as much as the program makes it.
+    fn floods(&self) -> bool {
+        false
+    }
+
     /// The columns of its report that count events.
     fn counting(&self) -> &'static [&'static str] {
         &["calls"]

@@ -22,6 +22,8 @@ struct State {
     known: Vec<Known>,
     /// Those that are attached, by their places among the known ones, and since when.
     attached: Vec<(usize, Instant)>,
+    /// Those of them that rest by themselves, and whether all do.
+    resting: Vec<usize>,
     is_off: bool,
 }
 
@@ -44,6 +46,9 @@ pub enum LiveError {
     /// It has to see programs from their beginning.
     #[error("{0} observes programs from their beginning: run --monitor {0}")]
     FromTheBeginning(&'static str),
+    /// It would write to what is the program's.
+    #[error("{0} writes a line for each event to the program's standard error: say where to, as {0},file=FILE")]
+    Floods(&'static str),
     /// The code cannot be changed.
     #[error(transparent)]
     Engine(#[from] Error),
@@ -70,6 +75,7 @@ impl Live {
         let State { known, attached, .. } = &mut *state;
         attached.retain(|(other, _)| known[*other].choice.name() != name);
         attached.push((place, Instant::now()));
+        state.resting.retain(|other| *other != place);
         if let Err(error) = self.apply(&state) {
             state.attached = before;
             return Err(error.into());
@@ -83,6 +89,9 @@ impl Live {
             Source::Counts { .. } => None,
             Source::Hooks(begin) => {
                 let observer = begin(&choice)?;
+                if observer.floods() {
+                    return Err(LiveError::Floods(choice.name()));
+                }
                 if !observer.may_come_late() {
                     return Err(LiveError::FromTheBeginning(choice.name()));
                 }
@@ -103,6 +112,29 @@ impl Live {
         self.apply(&state).map(|()| was)
     }
 
+    /// What is attached under a name, with its options as they were written.
+    pub fn options(&self, name: &str) -> Option<String> {
+        let state = self.state.lock();
+        let known = state.attached.iter().map(|(place, _)| &state.known[*place]).find(|known| known.choice.name() == name);
+        known.map(|known| known.text.clone())
+    }
+
+    /// Has one that is attached observe, or rest; tells whether there is one of that name.
+    pub fn switch_one(&self, name: &str, on: bool) -> Result<bool, Error> {
+        let mut state = self.state.lock();
+        let State { known, attached, resting, .. } = &mut *state;
+        let Some((place, _)) = attached.iter().find(|(place, _)| known[*place].choice.name() == name) else { return Ok(false) };
+        resting.retain(|other| other != place);
+        resting.extend((!on).then_some(*place));
+        self.apply(&state).map(|()| true)
+    }
+
+    /// Whether one that is attached rests by itself.
+    pub fn is_resting(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        state.resting.iter().any(|place| state.known[*place].choice.name() == name)
+    }
+
     /// Detaches all of them.
     pub fn detach_all(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
@@ -119,7 +151,9 @@ impl Live {
 
     /// Has the module's code be as what is attached wants it.
     fn apply(&self, state: &State) -> Result<(), Error> {
-        let active = || state.attached.iter().map(|(place, _)| &state.known[*place]).filter(|_| !state.is_off);
+        let is_active = |place: &usize| !state.is_off && !state.resting.contains(place);
+        let active =
+            || state.attached.iter().map(|(place, _)| place).filter(|place| is_active(place)).map(|place| &state.known[*place]);
         let parts: Vec<usize> = active().filter_map(|known| known.hooks.as_ref().map(|(_, part)| *part)).collect();
         let counts = active().any(|known| known.hooks.is_none());
         self.module.observe(counts, &parts)
@@ -128,7 +162,7 @@ impl Live {
     /// Whether something observes at the moment.
     pub fn is_on(&self) -> bool {
         let state = self.state.lock();
-        !state.is_off && !state.attached.is_empty()
+        !state.is_off && state.attached.iter().any(|(place, _)| !state.resting.contains(place))
     }
 
     /// How many events all that is attached has seen so far: accesses, calls, ways between blocks, whatever each is made of.

@@ -108,9 +108,10 @@ impl Hooked for LoopTraces {
                 None => "(more decisions than there is room for)".into(),
             };
             let source = names.source(header).unwrap_or_default();
-            let pc = format!("+{}", header - start);
-            report.row([count.into(), module.inner.label(traced.index).into(), pc.into(), Cell::from(path), source.into()]);
+            let label = Cell::Function { name: module.inner.label(traced.index), index: traced.index };
+            report.row([count.into(), label, Cell::place(header - start, start), Cell::from(path), source.into()]);
         }
+        report.total([("iterations", total)]);
         report.notes.push(format!("{total} iterations; those that a trap or an exception has ended are not among them"));
         report
     }

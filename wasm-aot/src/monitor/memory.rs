@@ -123,6 +123,7 @@ impl Hooked for Memory {
             report.row([(*memory).into(), hex(from), hex(to), (*reads).into(), (*writes).into()]);
         }
         report.notes.push(format!("{} reads and {} writes in {} pages", sums[0], sums[1], counts.len()));
+        report.total([("reads", sums[0]), ("writes", sums[1]), ("pages", counts.len() as u64)]);
         for (memory, (times, pages)) in &state.grown {
             report.notes.push(format!("memory {memory} has grown {times} times, to {pages} pages"));
         }

@@ -28,6 +28,14 @@ pub enum MonitorError {
         /// What it has.
         known: String,
     },
+    /// A monitor stands where options do.
+    #[error("{option} is a monitor, and no option of {monitor}: choose several with --monitor {monitor} --monitor {option}")]
+    Several {
+        /// The monitor.
+        monitor: &'static str,
+        /// The other one.
+        option: &'static str,
+    },
     /// An option has no such value.
     #[error("{option}={value}: {why}")]
     Value {
@@ -128,6 +136,9 @@ impl Choice {
     }
 
     fn unknown(&self, option: &str) -> MonitorError {
+        if let Some(other) = KINDS.iter().find(|kind| kind.name == option) {
+            return MonitorError::Several { monitor: self.kind.name, option: other.name };
+        }
         let own = self.kind.options.iter().map(|(option, _)| bare(option));
         let known = own.chain(["function", "top"]).collect::<Vec<_>>().join(", ");
         MonitorError::Option { monitor: self.kind.name, option: option.into(), known }
@@ -256,6 +267,8 @@ mod tests {
         assert!(error("branches,top=x").contains("expected a number"), "{}", error("branches,top=x"));
         assert!(error("branches,zero=1").contains("takes no value"), "{}", error("branches,zero=1"));
         assert!(error("branches,function=[").starts_with("function=[: "), "{}", error("branches,function=["));
+        let several = "choose several with --monitor hotness --monitor branches";
+        assert!(error("hotness,branches").ends_with(several), "{}", error("hotness,branches"));
         assert!(Choices::new(["loops", "loops,top=1"]).is_err());
     }
 }

@@ -148,7 +148,7 @@ impl<'a> Table<'a> {
             let way = self.way(i, WAY);
             report.row([
                 context.depth.into(),
-                (self.name)(context.function).into(),
+                Cell::Function { name: (self.name)(context.function), index: context.function },
                 context.calls.into(),
                 self.nanoseconds(context.own).into(),
                 self.nanoseconds(self.nested[i]).into(),
@@ -159,6 +159,7 @@ impl<'a> Table<'a> {
         }
         let calls: u64 = self.sum.contexts.iter().map(|context| context.calls).sum();
         let contexts = self.sum.contexts.len() - 1;
+        report.total([("calls", calls), ("contexts", contexts as u64), ("nanoseconds", self.nanoseconds(self.nested[0]))]);
         report.notes.push(format!("{calls} calls in {contexts} contexts, {}", shown(self.nested[0] as f64 / self.hz)));
         report
     }

@@ -8,6 +8,20 @@ use std::fmt::Write as _;
 pub enum Cell {
     /// A name, an instruction.
     Text(String),
+    /// A function: programs are told its index, too.
+    Function {
+        /// Its name as people read it.
+        name: String,
+        /// Its index, among all.
+        index: u32,
+    },
+    /// An instruction's place: programs are told where it is in the module, too.
+    Place {
+        /// From the beginning of the function's body.
+        offset: u32,
+        /// From the beginning of the module.
+        module: u32,
+    },
     /// How often, how much.
     Count(u64),
     /// A part of a whole.
@@ -47,6 +61,11 @@ impl From<String> for Cell {
 }
 
 impl Cell {
+    /// A place in a function whose body begins at `start`.
+    pub(super) fn place(offset: u32, start: u32) -> Self {
+        Self::Place { offset, module: start + offset }
+    }
+
     /// The part that `part` is of `whole`.
     pub fn share(part: u64, whole: u64) -> Self {
         Self::Share(if whole == 0 { 0.0 } else { part as f64 / whole as f64 })
@@ -57,26 +76,39 @@ impl Cell {
         match self {
             Self::Count(count) => *count,
             Self::Counts(counts) => counts.iter().sum(),
-            Self::Text(_) | Self::Share(_) => 0,
+            Self::Text(_) | Self::Function { .. } | Self::Place { .. } | Self::Share(_) => 0,
         }
     }
 
     fn is_text(&self) -> bool {
-        matches!(self, Self::Text(_))
+        matches!(self, Self::Text(_) | Self::Function { .. } | Self::Place { .. })
     }
 
-    fn shown(&self) -> String {
+    /// As people read it.
+    pub fn shown(&self) -> String {
         match self {
-            Self::Text(text) => text.clone(),
+            Self::Text(text) | Self::Function { name: text, .. } => text.clone(),
+            Self::Place { offset, .. } => format!("+{offset}"),
             Self::Count(count) => count.to_string(),
             Self::Share(share) => format!("{:.1}%", share * 100.0),
             Self::Counts(counts) => format!("[{}]", counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")),
         }
     }
 
+    /// Its field, and what else programs are told of it.
+    fn fields(&self, column: &str) -> Vec<(String, Value)> {
+        let more = match self {
+            Self::Function { index, .. } => Some((format!("{column} index"), json!(index))),
+            Self::Place { module, .. } => Some((format!("{column} offset"), json!(module))),
+            Self::Text(_) | Self::Count(_) | Self::Share(_) | Self::Counts(_) => None,
+        };
+        [(column.to_owned(), self.json())].into_iter().chain(more).collect()
+    }
+
     fn json(&self) -> Value {
         match self {
-            Self::Text(text) => json!(text),
+            Self::Text(text) | Self::Function { name: text, .. } => json!(text),
+            Self::Place { offset, .. } => json!(offset),
             Self::Count(count) => json!(count),
             Self::Share(share) => json!(share),
             Self::Counts(counts) => json!(counts),
@@ -108,6 +140,8 @@ pub struct Report {
     pub shown: Option<usize>,
     /// What is true of the whole.
     pub notes: Vec<String>,
+    /// Sums over all rows, and over what has none, for programs.
+    pub totals: Vec<(&'static str, u64)>,
     /// What is shown to people instead of the rows: a drawing, or text that is no table.
     pub drawing: Option<String>,
 }
@@ -125,6 +159,11 @@ impl Report {
             drawing.push('\n');
         }
         self.notes.push(note);
+    }
+
+    /// Tells sums for programs.
+    pub(super) fn total(&mut self, totals: impl IntoIterator<Item = (&'static str, u64)>) {
+        self.totals.extend(totals);
     }
 
     /// Adds a row.
@@ -183,10 +222,12 @@ impl Report {
     /// For programs: an object with a list of objects.
     pub fn json(&self) -> Value {
         let row = |row: &Vec<Cell>| {
-            let fields = self.columns.iter().zip(row).map(|(column, cell)| ((*column).to_owned(), cell.json()));
+            let fields = self.columns.iter().zip(row).flat_map(|(column, cell)| cell.fields(column));
             Value::Object(fields.collect::<Map<_, _>>())
         };
-        json!({ "monitor": self.monitor, "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "notes": self.notes })
+        let totals: Map<_, _> = self.totals.iter().map(|(name, total)| ((*name).to_owned(), json!(total))).collect();
+        let rows: Vec<_> = self.rows.iter().map(row).collect();
+        json!({ "monitor": self.monitor, "rows": rows, "totals": totals, "notes": self.notes })
     }
 }
 
@@ -217,5 +258,18 @@ mod tests {
         let json = report().json();
         assert_eq!(json["rows"][0]["ways"], json!([1, 2]));
         assert_eq!(json["rows"][1]["function"], "f");
+    }
+
+    #[test]
+    fn programs_are_told_numbers_and_where_places_are_in_the_module() {
+        let mut report = Report::new("loops", &["function", "pc"]);
+        report.row([Cell::Function { name: "f".into(), index: 3 }, Cell::place(7, 40)]);
+        report.total([("loops", 1)]);
+        assert_eq!(
+            (report.text().as_str(), report.csv().as_str()),
+            ("== loops ==\nfunction  pc\nf         +7\n", "monitor,function,pc\nloops,f,+7\n")
+        );
+        let row = json!({"function": "f", "function index": 3, "pc": 7, "pc offset": 47});
+        assert_eq!(report.json(), json!({"monitor": "loops", "rows": [row], "totals": {"loops": 1}, "notes": []}));
     }
 }

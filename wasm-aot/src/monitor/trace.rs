@@ -169,6 +169,10 @@ impl Hooked for Trace {
         self.state.lock().lines
     }
 
+    fn floods(&self) -> bool {
+        self.choice.value("file").is_none()
+    }
+
     fn report(&self, _: &Module) -> Report {
         let mut report = Report::new("trace", &[]);
         let mut state = self.state.lock();

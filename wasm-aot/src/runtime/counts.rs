@@ -305,6 +305,11 @@ impl<'a> FunctionCounts<'a> {
         self.module.label(self.index)
     }
 
+    /// Where its body begins in the module: offsets of instructions are counted from there.
+    pub fn start(&self) -> u32 {
+        self.module.info.body(self.index).start
+    }
+
     /// File and line of the instruction at `offset`, if the module tells them.
     pub fn source(&self, offset: u32) -> Option<String> {
         let (file, line) = self.sources.borrow_mut().line(self.module, self.range().start + offset)?;

@@ -29,7 +29,7 @@ impl Table<'_> {
     pub(crate) fn words(&self, name: &str) -> Vec<String> {
         let at = self.column(name);
         let word = |row: &Vec<Cell>| match &row[at] {
-            Cell::Text(text) => text.clone(),
+            cell @ (Cell::Text(_) | Cell::Function { .. } | Cell::Place { .. }) => cell.shown(),
             Cell::Count(count) => count.to_string(),
             Cell::Counts(counts) => format!("{counts:?}"),
             other => panic!("{name}: {other:?}"),
