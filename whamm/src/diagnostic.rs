@@ -40,13 +40,15 @@ pub enum Kind {
     ProbeWarning,
     /// A suspicious expression.
     TypeCheckWarning,
+    /// An option that changes nothing.
+    OptionWarning,
 }
 
 impl Kind {
     /// Whether this stops the compilation.
     pub fn severity(self) -> Severity {
         match self {
-            Self::ProbeWarning | Self::TypeCheckWarning => Severity::Warning,
+            Self::ProbeWarning | Self::TypeCheckWarning | Self::OptionWarning => Severity::Warning,
             _ => Severity::Error,
         }
     }

@@ -21,10 +21,23 @@ impl Match {
     pub fn path(self) -> String {
         match self.event {
             Event::Opcode(_) | Event::FuncEntry | Event::FuncExit | Event::FuncUnwind | Event::BlockStart | Event::BlockEnd => {
-                format!("wasm:{}:{}", self.event.path(), self.mode.name())
+                format!("wasm:{}:{}", self.event.path(), self.event.mode_name(self.mode))
             }
             _ => format!("wasm:{}", self.event.path()),
         }
+    }
+}
+
+impl Match {
+    /// Why a name means nothing here that means something elsewhere, and what helps.
+    pub fn lacks(self, name: &str) -> (String, String) {
+        let event = self.event.names().1;
+        if self.event.variable(name).is_some() {
+            let message = format!("`{name}` is known only behind the instruction");
+            return (message, format!("write `wasm:{}:after`", self.event.path()));
+        }
+        let help = format!("`whamm info -v -r {}` lists what there is", self.path());
+        (format!("`{name}` is not a valid bound var for `{event}`"), help)
     }
 }
 
@@ -130,7 +143,11 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         unmatched(said, "provider", provider, &["wasm"]);
         return Vec::new();
     }
-    let packages: Vec<Event> = Event::all().filter(|e| matches(&package.pattern, e.names().0)).collect();
+    let is_meant = |name: &str| {
+        let spelled_out = name == "func" && package.pattern.split('|').any(|p| p.eq_ignore_ascii_case("function"));
+        spelled_out || matches(&package.pattern, name)
+    };
+    let packages: Vec<Event> = Event::all().filter(|e| is_meant(e.names().0)).collect();
     if packages.is_empty() {
         unmatched(said, "package", package, &PACKAGES);
         return Vec::new();
@@ -161,7 +178,12 @@ fn modes(rule: &Rule, events: &[Event], said: &mut Diagnostics) -> Vec<Match> {
         match rule.parts.get(3) {
             None if event.modes().is_empty() => list.push(Match { event, mode: Mode::None }),
             None => {}
-            Some(p) => list.extend(event.modes().iter().filter(|m| matches(&p.pattern, m.0)).map(|m| Match { event, mode: m.1 })),
+            Some(p) => {
+                // What version 2.0.1 calls a mode in reports means it here, too.
+                let is_called = |mode: Mode| p.pattern.split('|').any(|name| name.eq_ignore_ascii_case(mode.name()));
+                let meant = event.modes().iter().filter(|m| matches(&p.pattern, m.0) || is_called(m.1));
+                list.extend(meant.map(|m| Match { event, mode: m.1 }));
+            }
         }
     }
     if list.is_empty() {

@@ -133,6 +133,79 @@ fn everything_that_is_wrong_is_told_in_one_run() {
     }
 }
 
+/// What the command says on the other stream, and how it ends, when nobody reads one of them.
+fn unheard(args: &[&str], stdout: bool) -> (Option<i32>, String) {
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_whamm"));
+    command.args(args);
+    if stdout {
+        command.stdout(writer);
+    } else {
+        command.stderr(writer);
+    }
+    let output = command.output().expect("the command runs");
+    (output.status.code(), said(&output))
+}
+
+#[test]
+fn no_command_minds_a_closed_pipe() {
+    let place = Place::new("pipes");
+    let (good, bad) = (place.file("good.mm", "wasm:begin { println(1); }"), place.file("bad.mm", "wasm:opcode:cal:before { }"));
+    let (program, output) = (repository("tests/apps/fac.wat"), place.path("out.wasm"));
+    for (args, code) in [
+        (vec!["info", "-v", "-f", "-r", "wasm:*"], 0),
+        (vec!["--json", "info", "-r", "wasm:*"], 0),
+        (vec!["manual"], 0),
+        (vec!["completions", "bash"], 0),
+        (vec!["--help"], 0),
+        (vec!["--version"], 0),
+        (vec!["check", &good], 0),
+        (vec!["check", &bad], 1),
+        (vec!["--json", "check", &bad], 1),
+        (vec!["fmt", "--check", &good], 1),
+        (vec!["instr", "-s", &bad, "-a", &program, "-o", &output], 1),
+        (vec!["instr", "-m", "-s", &good, "-a", &program, "-o", &output], 0),
+    ] {
+        for stdout in [true, false] {
+            let (ended, said) = unheard(&args, stdout);
+            assert!(ended == Some(code) && !said.contains("panicked"), "{args:?}: {ended:?} {said}");
+        }
+    }
+}
+
+#[test]
+fn options_of_the_former_version_are_taken() {
+    let place = Place::new("former");
+    let (script, program) =
+        (place.file("s.mm", "var seen: i32; wasm:opcode:call:before { seen++; }"), repository("tests/apps/fac.wat"));
+    let output = place.path("out.wasm");
+    let all = ["instr", "-s", &script, "-a", &program, "-o", &output, "-d", "yamls", "-c", "core.wasm", "-m", "-t"];
+    let taken = whamm(&all);
+    printed(&taken);
+    for option in ["--defs-path", "--core-lib", "--metrics"] {
+        assert!(said(&taken).contains(&format!("`{option}` changes nothing")), "{}", said(&taken));
+    }
+    let module = std::fs::read(&output).expect("the output is written");
+    assert!(String::from_utf8_lossy(&module).contains("__whamm_get_seen"));
+    assert_eq!(printed(&whamm(&["instr", "-w", "-s", &script, "-a", &program, "-o", &output])), "");
+}
+
+#[test]
+fn info_explains_variables_and_modes() {
+    let all = printed(&whamm(&["info", "-v", "-r", "wasm:opcode:call"]));
+    let (before, after) = all.split_once("wasm:opcode:call:after").expect("both modes are listed");
+    assert!(!before.contains("res0") && after.contains("res0: any (dynamic)\n        a result"), "{all}");
+    assert!(after.contains("without `res0`"), "{all}");
+    assert!(before.contains("immediately before the instruction") && before.contains("the name of the function that is called"));
+    let modes = printed(&whamm(&["info", "-v", "-r", "wasm:opcode:block|br_if"]));
+    for line in
+        ["wasm:opcode:block:alt\n    instead of the whole block", "wasm:opcode:br_if:at_target\n    where the branch is taken"]
+    {
+        assert!(modes.contains(line), "{modes}");
+    }
+}
+
 #[test]
 fn diagnostics_for_editors_are_objects_with_places() {
     let place = Place::new("json");
@@ -145,6 +218,9 @@ fn diagnostics_for_editors_are_objects_with_places() {
 #[test]
 fn scripts_are_laid_out_in_place() {
     let place = Place::new("fmt");
+    let empty = place.file("empty.mm", "wasm:opcode:br: / imm0 == 1 / {var x:i32;x++;} wasm:opcode:nop: { }");
+    printed(&whamm(&["fmt", &empty]));
+    printed(&whamm(&["fmt", "--check", &empty]));
     let script = place.file("x.mm", "wasm:opcode:call:before{var x:i32;x++;}");
     assert!(!whamm(&["fmt", "--check", &script]).status.success());
     printed(&whamm(&["fmt", &script]));

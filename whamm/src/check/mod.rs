@@ -159,7 +159,10 @@ impl Checker<'_> {
                 return;
             }
         };
-        self.uses.insert(name.text.clone(), number);
+        if self.uses.insert(name.text.clone(), number).is_some() {
+            let message = format!("the library `{}` is used already", name.text);
+            self.said.push_help(Kind::TypeCheckWarning, Some(name.span), message, "say `use` once for each library");
+        }
     }
 
     fn declare_function(&mut self, def: &FnDef) {

@@ -71,7 +71,8 @@ impl Checker<'_> {
         }
         let variants = instantiations(&def.rule);
         // A rule without a pattern has to make sense where it stands; a pattern, somewhere.
-        let exact = matches.len() == 1 || def.rule.parts.get(2).is_some_and(|p| rule::is_exact(&p.pattern));
+        let is_exact = |n: usize| def.rule.parts.get(n).is_none_or(|p| rule::is_exact(&p.pattern));
+        let exact = matches.len() == 1 || def.rule.parts.len() > 2 && is_exact(2) && is_exact(3);
         let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
         let mut known = Vec::new();
         let mut lacking = None;
@@ -277,8 +278,9 @@ fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>, width: u8) 
             other => other.path(),
         };
         let help = || format!("`whamm info -v -r {}` lists what there is", matched.path());
-        let Some(found) = matched.event.variable_in(name, width) else {
-            return Some((span, format!("`{name}` is not a valid bound var for `{event}`"), help()));
+        let Some(found) = matched.event.variable_at(name, matched.mode, width) else {
+            let (message, help) = matched.lacks(name);
+            return Some((span, message, help));
         };
         let wanted = bounds.get(name)?;
         let held = |t: &Ty| if *t == Ty::Bool { Ty::I32.slots() } else { t.slots() };

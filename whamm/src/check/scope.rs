@@ -4,7 +4,7 @@ use super::Checker;
 use super::stray::Stray;
 use crate::diagnostic::Kind;
 use crate::events::FORMER;
-use crate::events::{Definition, Event};
+use crate::events::{Bound, Definition, Event};
 use crate::hir::Var;
 use crate::rule::Match;
 use crate::source::Span;
@@ -45,7 +45,7 @@ pub(super) struct Site {
 impl Site {
     /// What a name means at the event.
     pub(super) fn answer(&self, name: &str) -> Option<Definition> {
-        let mut found = self.matched.event.variable_in(name, self.width)?;
+        let mut found = self.matched.event.variable_at(name, self.matched.mode, self.width)?;
         if let Some(ty) = self.bounds.get(name) {
             found.ty = ty.clone();
         }
@@ -181,8 +181,25 @@ impl Checker<'_> {
         None
     }
 
+    /// Whether a name is a global variable's and means something at the event, too.
+    fn collides(&self, name: &str) -> bool {
+        let Context::Probe(site) = &self.context else { return false };
+        !is_new(name)
+            && self.globals.contains_key(name)
+            && self.scopes.find(name).is_none()
+            && site.answer(name).is_some_and(|found| !matches!(found.bound, Bound::AppMemId))
+    }
+
     /// What a name means; if nothing, says so.
     pub(super) fn resolve(&mut self, name: &str, span: Span) -> Option<Meaning> {
+        if self.collides(name) {
+            if self.unknown.insert(name.into()) {
+                let owner = self.context.owner();
+                let message = format!("name `{name}` collides with the `{owner}` probe bound variable `{name}`");
+                self.said.push_help(Kind::DuplicateIdentifierError, Some(span), message, "choose another name for the variable");
+            }
+            return None;
+        }
         if let Some(found) = self.meaning(name) {
             return self.reachable(found, name, span);
         }
@@ -199,8 +216,7 @@ impl Checker<'_> {
         let known_elsewhere = is_of_events(name);
         match &mut self.context {
             Context::Probe(site) if known_elsewhere => {
-                let message = format!("`{name}` is not a valid bound var for `{}`", site.matched.event.names().1);
-                let help = format!("`whamm info -v -r {}` lists what there is", site.matched.path());
+                let (message, help) = site.matched.lacks(name);
                 site.unavailable.push((span, message, help));
                 return None;
             }

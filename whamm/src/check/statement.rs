@@ -19,11 +19,25 @@ pub(super) fn always_returns(block: &[ast::Stmt]) -> bool {
     })
 }
 
+/// The same, within a loop too: what ends a round ends the block.
+fn always_leaves(block: &[ast::Stmt]) -> bool {
+    block.iter().any(|s| match &s.kind {
+        StmtKind::Return(_) | StmtKind::Break | StmtKind::Continue => true,
+        StmtKind::If { arms, otherwise: Some(last) } => arms.iter().all(|a| always_leaves(&a.1)) && always_leaves(last),
+        _ => false,
+    })
+}
+
 impl Checker<'_> {
     pub(super) fn block(&mut self, block: &[ast::Stmt]) -> Vec<Stmt> {
         self.scopes.enter();
         let list = block.iter().filter_map(|s| self.stmt(s)).collect();
         self.scopes.leave();
+        let last = block.iter().position(|s| always_leaves(std::slice::from_ref(s)));
+        if let Some(behind) = last.and_then(|n| block.get(n + 1)) {
+            let message = "this is never reached: control does not come past the statement before";
+            self.said.push_help(Kind::TypeCheckWarning, Some(behind.span), message, "leave it out, or put it in front");
+        }
         list
     }
 

@@ -1,7 +1,7 @@
 //! `whamm info`: what a rule matches, and what can be used there.
 
 use clap::Args;
-use whamm::events::{Bound, Event};
+use whamm::events::{Bound, Definition, Event, explanation};
 use whamm::rule::{self, Match};
 use whamm::{Diagnostics, Source};
 
@@ -66,46 +66,66 @@ fn signature(m: Match, name: &str) -> Option<String> {
     Some(format!("{name}({})", types.join(", ")))
 }
 
+/// The variables of an event that a mode has.
+fn variables(m: Match) -> Vec<(String, Definition)> {
+    let all = m.event.variables().into_iter();
+    all.filter(|(name, _)| m.event.variable_at(name, m.mode, 0).is_some()).collect()
+}
+
 impl Info {
     pub(crate) fn run(&self, json: bool) -> Result<Diagnostics, Diagnostics> {
         let matches = expand(&self.rule)?;
-        let mut before: Option<Event> = None;
+        let mut text = String::new();
+        let mut before: Option<(Event, Vec<(String, Definition)>)> = None;
         for m in matches {
-            let variables = m.event.variables();
+            let variables = variables(m);
             let functions: Vec<_> =
                 ["drop_args", "alt_call_by_id", "alt_call_by_name", "dup_at"].iter().filter_map(|n| signature(m, n)).collect();
             if json {
-                let list: Vec<_> = variables
-                    .iter()
-                    .map(|(n, d)| serde_json::json!({"name": n, "type": d.ty.to_string(), "kind": kind(d.bound)}))
-                    .collect();
-                println!("{}", serde_json::json!({"rule": m.path(), "variables": list, "functions": functions}));
+                text += &format!("{}\n", object(m, &variables, &functions));
                 continue;
             }
-            println!("{}", m.path());
-            if self.vars && before != Some(m.event) {
-                for (name, definition) in &variables {
-                    let formula = if let Bound::Formula(text) = definition.bound { format!(" = {text}") } else { String::new() };
-                    let wide = m.event.variable_in(name, m.event.widths()).map(|d| d.ty).filter(|ty| *ty != definition.ty);
-                    let wide = wide.map(|ty| format!(", {ty} where addresses have 64 bits")).unwrap_or_default();
-                    println!("    {name}: {}{wide} ({}){formula}", definition.ty, kind(definition.bound));
+            text += &format!("{}\n", m.path());
+            let shown = before.as_ref().filter(|(event, _)| *event == m.event).map(|(_, list)| list);
+            if self.vars {
+                text += &format!("    {}\n", explanation::mode(m.event, m.mode));
+                for (name, definition) in variables.iter().filter(|v| shown.is_none_or(|list| !list.contains(v))) {
+                    text += &line(m, name, definition);
+                }
+                if let Some(gone) = shown.and_then(|list| list.iter().find(|v| !variables.contains(v))) {
+                    text += &format!("    without `{}`\n", gone.0);
                 }
             }
             if self.functions {
-                for function in functions {
-                    println!("    {function}");
-                }
+                functions.iter().for_each(|function| text += &format!("    {function}\n"));
             }
-            before = Some(m.event);
+            before = Some((m.event, variables));
         }
         if self.functions && !json {
-            println!("everywhere:");
-            for line in EVERYWHERE {
-                println!("    {line}");
-            }
+            text += "everywhere:\n";
+            EVERYWHERE.iter().for_each(|line| text += &format!("    {line}\n"));
         }
-        Ok(Diagnostics::default())
+        super::print(text.as_bytes())
     }
+}
+
+fn object(m: Match, variables: &[(String, Definition)], functions: &[String]) -> serde_json::Value {
+    let one = |(name, d): &(String, Definition)| {
+        let meaning = explanation::variable(name);
+        serde_json::json!({"name": name, "type": d.ty.to_string(), "kind": kind(d.bound), "meaning": meaning})
+    };
+    let list: Vec<_> = variables.iter().map(one).collect();
+    let meaning = explanation::mode(m.event, m.mode);
+    serde_json::json!({"rule": m.path(), "meaning": meaning, "variables": list, "functions": functions})
+}
+
+/// A variable: its name, type and kind, how it is computed, and what it means.
+fn line(m: Match, name: &str, definition: &Definition) -> String {
+    let formula = if let Bound::Formula(text) = definition.bound { format!(" = {text}") } else { String::new() };
+    let wide = m.event.variable_in(name, m.event.widths()).map(|d| d.ty).filter(|ty| *ty != definition.ty);
+    let wide = wide.map(|ty| format!(", {ty} where addresses have 64 bits")).unwrap_or_default();
+    let (ty, meaning) = (&definition.ty, explanation::variable(name));
+    format!("    {name}: {ty}{wide} ({}){formula}\n        {meaning}\n", kind(definition.bound))
 }
 
 const EVERYWHERE: [&str; 14] = [

@@ -59,7 +59,7 @@ enum What {
 #[derive(Debug, Args)]
 struct Libraries {
     /// Libraries: name=path or name(module)=path, separated by commas.
-    #[arg(short, long = "user-libs", value_delimiter = ',', value_name = "NAME=PATH")]
+    #[arg(short, long = "user-libs", value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
     user_libs: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ struct Instr {
     #[arg(short, long, required = true)]
     script: Vec<PathBuf>,
     /// The program, in binary or text.
-    #[arg(short, long, required_unless_present = "wei", conflicts_with = "wei")]
+    #[arg(short, long, required_unless_present = "wei")]
     app: Option<PathBuf>,
     /// Make a monitor module for an engine.
     #[arg(short, long)]
@@ -96,6 +96,15 @@ struct Instr {
     /// Export a function `__whamm_get_NAME` for each global variable, which tells what it holds.
     #[arg(short, long)]
     testing: bool,
+    /// An option of version 2.0.1: events are part of this compiler.
+    #[arg(short, long, value_name = "DIR", hide = true)]
+    defs_path: Option<PathBuf>,
+    /// An option of version 2.0.1: what is needed of the core library is part of the output, or imported when it runs.
+    #[arg(short, long, value_name = "PATH", hide = true)]
+    core_lib: Option<PathBuf>,
+    /// An option of version 2.0.1: nothing is measured here.
+    #[arg(short, long, hide = true)]
+    metrics: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -167,16 +176,14 @@ pub(crate) fn run(command: Command) -> ExitCode {
         Ok(said) => (said, ExitCode::SUCCESS),
         Err(said) => (said, ExitCode::FAILURE),
     };
-    if json {
-        eprint!("{}", said.to_json());
-    } else {
-        eprint!("{said}");
-    }
+    let text = if json { said.to_json() } else { said.to_string() };
+    // Whether somebody listens does not change how it ended.
+    let _ = std::io::stderr().write_all(text.as_bytes());
     code
 }
 
 /// What was asked for goes to stdout; a reader that has enough is no failure.
-fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
+pub(crate) fn print(text: &[u8]) -> Result<Diagnostics, Diagnostics> {
     match std::io::stdout().write_all(text) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
             Err(Diagnostics::general(Kind::GeneralError, format!("nothing can be written to stdout: {e}")))
@@ -229,6 +236,20 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Diagnostics> {
 }
 
 impl Instr {
+    /// Options of version 2.0.1 that say nothing here, and why.
+    fn former(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let all = [
+            (self.defs_path.is_some(), "--defs-path", "the definitions of events are part of this compiler"),
+            (
+                self.core_lib.is_some(),
+                "--core-lib",
+                "the output has what it needs of the core library, or imports it when it runs",
+            ),
+            (self.metrics, "--metrics", "nothing is measured here"),
+        ];
+        all.into_iter().filter(|former| former.0).map(|former| (former.1, former.2))
+    }
+
     fn run(&self) -> Result<Diagnostics, Diagnostics> {
         let (scripts, libraries) = Diagnostics::both(scripts(&self.script), self.libraries.read())?;
         let format = match self.report {
@@ -253,11 +274,14 @@ impl Instr {
         };
         let options =
             Options { format, destination, exact_traps: self.exact_traps, link, most_globals: None, testing: self.testing };
-        let output = match &self.app {
-            Some(app) => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
-            None => whamm::compile_monitor(&scripts, &libraries, &options)?,
+        let mut output = match &self.app {
+            Some(app) if !self.wei => whamm::instrument(&scripts, &libraries, &read(app)?, &options)?,
+            _ => whamm::compile_monitor(&scripts, &libraries, &options)?,
         };
         write(&self.output_path, &output.module)?;
+        for (given, why) in self.former() {
+            output.diagnostics.push(Kind::OptionWarning, None, format!("`{given}` changes nothing: {why}"));
+        }
         Ok(output.diagnostics)
     }
 }

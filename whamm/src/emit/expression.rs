@@ -533,11 +533,17 @@ impl Emitter<'_> {
             Builtin::RemoveProbe => self.remove_probe(&args[0], e),
             Builtin::Event(function) => self.event_function(*function, args, e.span),
             Builtin::MemCpy | Builtin::MemSize | Builtin::WriteStr | Builtin::ReadStr => self.memories(builtin, args, e),
-            Builtin::PageSize => written(self.put().i32_const(65536)),
+            Builtin::PageSize => {
+                self.constant_memory(&args[0]);
+                self.put().i32_const(65536);
+            }
             Builtin::ActiveDataStart | Builtin::ActiveDataLen => {
-                let help =
-                    "only the rewriting target knows the program's data, and only for a memory that is known while compiling";
-                self.support.refused.push((e.span, "the data of this memory are not known here".into(), help.into()));
+                let said = self.support.refused.len();
+                self.constant_memory(&args[0]);
+                if self.support.refused.len() == said {
+                    let help = "only the rewriting target knows data, and only those of the program's own memories";
+                    self.support.refused.push((e.span, "the data of this memory are not known here".into(), help.into()));
+                }
                 self.zero(&e.ty);
             }
         }

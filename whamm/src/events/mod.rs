@@ -5,6 +5,7 @@
 //! lists in this module. The opcode of a prefixed instruction is the prefix, then the number in eight bits, or in twelve where eight do not
 //! suffice.
 
+pub mod explanation;
 mod nesting;
 mod variables;
 
@@ -42,7 +43,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The name in a report.
+    /// The name in the exports of a monitor; rules and reports call it as [`Event::mode_name`] says.
     pub fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -183,6 +184,11 @@ impl Event {
             Self::Opcode(op) => op.modes.list(),
             _ => &[],
         }
+    }
+
+    /// What rules and reports call a mode.
+    pub fn mode_name(self, mode: Mode) -> &'static str {
+        self.modes().iter().find(|m| m.1 == mode).map_or_else(|| mode.name(), |m| m.0)
     }
 
     /// Whether it happens at places in the program.

@@ -243,6 +243,16 @@ impl Event {
         Some(found)
     }
 
+    /// What a name means in a mode: results are known only behind an instruction.
+    pub fn variable_at(self, name: &str, mode: super::Mode, width: u8) -> Option<Definition> {
+        let asks = |bound: Bound| match bound {
+            Bound::Res(_) => true,
+            Bound::Formula(text) => text.starts_with("res"),
+            _ => false,
+        };
+        self.variable_in(name, width).filter(|found| mode == super::Mode::After || !asks(found.bound))
+    }
+
     /// Functions that exist at this event and mode, with what they take.
     pub fn function(self, mode: super::Mode, name: &str) -> Option<(Function, Vec<Ty>)> {
         let alt = matches!(mode, super::Mode::Alt | super::Mode::BlockAlt);

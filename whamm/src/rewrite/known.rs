@@ -137,15 +137,18 @@ impl Facts<'_> {
     fn memory(&self, builtin: &Builtin, args: &[Expr]) -> Option<ExprKind> {
         let ExprKind::Int(memory) = args.first()?.kind else { return None };
         let memory = u32::try_from(memory).ok()?;
-        let original = if memory >= self.app.imported_memories { memory.checked_sub(self.shifted)? } else { memory };
+        // Memories of libraries come behind those that the program imports.
+        let own = memory >= self.app.imported_memories;
+        let original = if own { memory.checked_sub(self.shifted).filter(|&n| n >= self.app.imported_memories)? } else { memory };
+        let described = self.app.memories.get(original as usize)?;
         let mut parts = self.app.data.iter().filter(|d| d.0 == original);
         match builtin {
-            Builtin::PageSize => Some(int(1u32 << self.app.memories.get(original as usize)?.page)),
+            Builtin::PageSize => Some(int(1u32 << described.page)),
             Builtin::ActiveDataStart => Some(int(parts.map(|d| d.1).min().unwrap_or(0))),
             Builtin::ActiveDataLen => {
-                let first = self.app.data.iter().filter(|d| d.0 == original).map(|d| d.1).min()?;
-                let end = parts.by_ref().map(|d| d.1 + i64::try_from(d.2).unwrap_or(0)).max()?;
-                Some(int(end - first))
+                let first = self.app.data.iter().filter(|d| d.0 == original).map(|d| d.1).min();
+                let end = parts.by_ref().map(|d| d.1 + i64::try_from(d.2).unwrap_or(0)).max();
+                Some(int(end.zip(first).map_or(0, |(end, first)| end - first)))
             }
             _ => None,
         }

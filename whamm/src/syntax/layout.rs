@@ -100,7 +100,8 @@ fn symbols<'a>(text: &'a str, rules: &[(usize, usize)]) -> Vec<Symbol<'a>> {
             (None, Some(n)) => (n, true),
             (None, None) => (width(rest), false),
         };
-        let symbol = &rest[..len];
+        // A rule whose last part is empty ends with blanks.
+        let symbol = rest[..len].trim_end();
         let solid = rule.is_some() || symbol.starts_with(|c: char| c.is_ascii_alphanumeric() || "_@\"".contains(c));
         list.push(Symbol { text: symbol, lines, comment: is_comment, solid });
         (at, lines) = (at + len, 0);

@@ -164,11 +164,13 @@ impl<'a> Walker<'_, 'a> {
         let own = replaced.operands.len() - replaced.passing;
         let asked = asked_for(action, own, traps::looked_at(&self.ops[i].operator));
         let called = which.and_then(|which| callees.find(&which).cloned());
+        let mut fits = true;
         let remains = replaced.remains(&deeds, asked, called.as_ref()).unwrap_or_else(|(message, help)| {
             self.r.support.refused.push((span, message, help.into()));
-            Remains { kept: 0, given: vec![] }
+            fits = false;
+            Remains { kept: 0, given: deeds.returns.first().map(|e| e.ty.slots()).unwrap_or_default() }
         });
-        if !remains.given.is_empty() && !always {
+        if fits && !remains.given.is_empty() && !always {
             let help = "end every way through the body with `return`, or call a function";
             let message = "the body may end without the value that it is to give instead of the instruction";
             self.r.support.refused.push((span, message.into(), help.into()));

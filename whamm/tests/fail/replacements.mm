@@ -1,0 +1,4 @@
+// Values that are no instruction's.
+wasm:opcode:i32.const:alt { return "text"; }
+wasm:opcode:call:alt { return (1, "text"); }
+wasm:opcode:call:before { return 1; }
