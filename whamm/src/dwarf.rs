@@ -103,13 +103,24 @@ pub trait Moves {
 
 /// Custom sections as they are afterwards: debug information says where instructions are now. What cannot be converted is left out, so
 /// that nothing wrong is said.
-pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> Vec<(String, Vec<u8>)> {
+///
+/// Beside it is said what could not be kept true.
+pub fn moved(customs: &[(String, Vec<u8>)], moves: &dyn Moves) -> (Vec<(String, Vec<u8>)>, Vec<String>) {
     let is_debug = |name: &str| name.starts_with(".debug_");
     let mut list: Vec<_> = customs.iter().filter(|c| !is_debug(&c.0)).cloned().collect();
+    let mut lost = Vec::new();
     if customs.iter().any(|c| is_debug(&c.0)) {
-        list.extend(converted(customs, moves).unwrap_or_default());
+        match converted(customs, moves) {
+            Ok(sections) => list.extend(sections),
+            Err(why) => lost.push(format!("the debug information cannot be kept: {why}")),
+        }
     }
-    list
+    for (section, what) in [("sourceMappingURL", "source map"), ("external_debug_info", "debug information in another file")] {
+        if list.iter().any(|c| c.0 == section) {
+            lost.push(format!("the {what} speaks of the program as it was before"));
+        }
+    }
+    (list, lost)
 }
 
 type Reader<'a> = EndianSlice<'a, LittleEndian>;

@@ -70,6 +70,79 @@ fn instructions_are_still_of_the_lines_they_were_of() {
     assert_eq!(before, after);
 }
 
+/// What the name section calls functions.
+fn names(bytes: &[u8]) -> std::collections::HashMap<u32, String> {
+    let sections = wasmparser::Parser::new(0).parse_all(bytes).map(|payload| payload.expect("it is valid"));
+    let mut found = std::collections::HashMap::new();
+    for section in sections {
+        let wasmparser::Payload::CustomSection(custom) = section else { continue };
+        let wasmparser::KnownCustom::Name(reader) = custom.as_known() else { continue };
+        for part in reader {
+            if let wasmparser::Name::Function(map) = part.expect("it is valid") {
+                found.extend(map.into_iter().map(|n| n.expect("it is valid")).map(|n| (n.index, n.name.to_string())));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn functions_keep_their_names_and_those_that_are_added_have_some() {
+    let program = wat::parse_str(
+        r#"(module (import "env" "log" (func $log (param i32)))
+            (func $work (param i32) (result i32) (local i32)
+                (loop $l (local.set 1 (i32.load (i32.add (local.get 0) (local.get 1)))) (br_if $l (local.get 1)))
+                (local.get 1))
+            (memory (export "memory") 1) (func (export "_start") (call $log (call $work (i32.const 4)))))"#,
+    )
+    .expect("it is text");
+    let text = "report var seen: map<str, u32>; report var sum: f64; wasm:opcode:*load*:before { seen[fname]++; sum += 0.5; }
+        fn twice(n: u32) -> u32 { return n * 2; } wasm:opcode:call:before { println(\"{} {}\", fname, twice(pc)); }
+        wasm:opcode:*:before { report var n: u32; n++; } wasm:func:entry { report frame var depth: u64; depth++; }";
+    let options = Options { testing: true, ..Options::default() };
+    let output = whamm::instrument(&[Source::new("names", text)], &[], &program, &options).unwrap_or_else(|e| panic!("{e}"));
+    assert!(output.diagnostics.is_empty(), "{}", output.diagnostics);
+    let names = names(&output.module);
+    for name in ["log", "work", "whamm.flush"] {
+        assert!(names.values().any(|n| n == name), "{name}: {names:?}");
+    }
+    let (mut imported, mut defined) = (0, 0);
+    for payload in wasmparser::Parser::new(0).parse_all(&output.module) {
+        match payload.expect("it is valid") {
+            wasmparser::Payload::ImportSection(reader) => {
+                let all = reader.into_imports().map(|import| import.expect("it is valid"));
+                imported = all.filter(|import| matches!(import.ty, wasmparser::TypeRef::Func(_))).count();
+            }
+            wasmparser::Payload::FunctionSection(reader) => defined = reader.count() as usize,
+            _ => {}
+        }
+    }
+    // The program's own entry never had a name.
+    let unnamed: Vec<usize> = (0..imported + defined).filter(|&n| !names.contains_key(&(n as u32))).collect();
+    assert_eq!(unnamed, [imported + 1], "of {imported} and {defined}: {names:?}");
+}
+
+#[test]
+fn what_cannot_be_kept_true_is_told() {
+    let program = |custom: &str| wat::parse_str(format!("(module {custom} (func (export \"main\") (nop)))")).expect("it is text");
+    for (custom, message) in [
+        (
+            r#"(@custom ".debug_info" "\10\00\00\00\04\00\ff\ff\ff\ff") (@custom ".debug_abbrev" "\01")"#,
+            "debug information cannot be kept",
+        ),
+        (r#"(@custom "sourceMappingURL" "\03x.m")"#, "source map speaks of the program as it was"),
+        (r#"(@custom "external_debug_info" "\03x.d")"#, "in another file speaks of the program as it was"),
+        (r#"(@custom "linking" "\02")"#, "instrument the linked program"),
+        (r#"(@custom "producers" "\00")"#, ""),
+    ] {
+        let script = Source::new("nop", "wasm:opcode:nop:before { report var n: u32; n++; }");
+        let output =
+            whamm::instrument(&[script], &[], &program(custom), &Options::default()).unwrap_or_else(|e| panic!("{custom}: {e}"));
+        let said = output.diagnostics.to_string();
+        assert!(said.contains(message) && said.is_empty() == message.is_empty(), "{custom}: {said}");
+    }
+}
+
 /// Places that go back, as a row at the very end of a function does when something is put behind it.
 struct Stretched;
 
@@ -120,6 +193,7 @@ fn a_sequence_whose_end_lies_before_its_last_row_is_kept_in_order() {
             Ok::<(), gimli::Error>(())
         })
         .expect("nothing fails");
-    let moved = whamm::dwarf::moved(&customs, &Stretched);
+    let (moved, lost) = whamm::dwarf::moved(&customs, &Stretched);
+    assert!(lost.is_empty(), "{lost:?}");
     assert!(moved.iter().any(|s| s.0 == ".debug_line"), "lines are kept");
 }

@@ -181,8 +181,8 @@ impl Emitter<'_> {
                 return self.refuse(span, "the function to be called instead has another type than the instruction", help);
             }
         };
-        for (local, _) in passed.to_vec() {
-            self.put().local_get(local);
+        for (local, _) in passed {
+            self.put().local_get(*local);
         }
         self.put().call(callee.index);
         if kept < callee.results.len() {

@@ -38,6 +38,8 @@ struct Template {
     bodies: Vec<Range<usize>>,
     globals: Vec<(ValType, i32)>,
     names: HashMap<String, u32>,
+    /// What all functions are called, also those that are not asked for by name.
+    called: HashMap<u32, String>,
 }
 
 pub(super) fn shape(params: &[wasmparser::ValType], results: &[wasmparser::ValType]) -> Shape {
@@ -57,8 +59,15 @@ impl Template {
 
     fn read() -> Result<Self, Box<dyn std::error::Error>> {
         let bytes = wat::parse_str(include_str!("../runtime/support.wat"))?;
-        let mut t =
-            Self { bytes: vec![], shapes: vec![], imports: vec![], bodies: vec![], globals: vec![], names: HashMap::new() };
+        let mut t = Self {
+            bytes: vec![],
+            shapes: vec![],
+            imports: vec![],
+            bodies: vec![],
+            globals: vec![],
+            names: HashMap::new(),
+            called: HashMap::new(),
+        };
         let mut types = Vec::new();
         for payload in Parser::new(0).parse_all(&bytes) {
             match payload? {
@@ -97,6 +106,16 @@ impl Template {
                     for export in s {
                         let export = export?;
                         t.names.insert(export.name.into(), export.index);
+                    }
+                }
+                Payload::CustomSection(custom) => {
+                    let wasmparser::KnownCustom::Name(names) = custom.as_known() else { continue };
+                    for part in names {
+                        let wasmparser::Name::Function(map) = part? else { continue };
+                        for naming in map {
+                            let naming = naming?;
+                            t.called.insert(naming.index, naming.name.into());
+                        }
                     }
                 }
                 Payload::CodeSectionEntry(body) => {
@@ -417,8 +436,7 @@ impl Support {
             };
             return self.runtime(target);
         }
-        let name = template.names.iter().find(|n| *n.1 == number);
-        let reserved = self.reserve(&name.map_or_else(String::new, |n| format!("whamm.{}", n.0)));
+        let reserved = self.reserve(&template.called.get(&number).map_or_else(String::new, |name| format!("whamm.{name}")));
         self.linked.insert(number, reserved);
         let body = template.bodies[number as usize - template.imports.len()].clone();
         let reader = wasmparser::BinaryReader::new(&template.bytes[body], 0);

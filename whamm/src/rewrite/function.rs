@@ -281,7 +281,8 @@ impl<'a> Walker<'_, 'a> {
     fn function(&mut self) -> Result<(), wasmparser::Error> {
         self.begin_frames();
         let unwinds = self.r.probes_of(Event::FuncUnwind);
-        let catches = !unwinds.is_empty() && self.r.app.exceptions;
+        // Exceptions leave an activation, too: what its variables hold is added up then.
+        let catches = self.r.app.exceptions && !(unwinds.is_empty() && self.reported.is_empty());
         let results = self.results_type();
         let entries = self.structural(&self.entry.clone(), 0, true);
         self.emit(&entries, 0, &[], &[], false);
@@ -302,6 +303,7 @@ impl<'a> Walker<'_, 'a> {
             self.put().end().return_().end();
             let actions = self.structural(&unwinds, self.ops.len() - 1, false);
             self.emit(&actions, self.ops.len() - 1, &[], &[], false);
+            self.end_frames();
             self.put().throw_ref();
         }
         self.put().end();

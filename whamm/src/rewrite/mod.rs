@@ -110,6 +110,8 @@ pub(crate) struct Rewriter<'a> {
     pub(crate) matched: BTreeSet<u32>,
     /// How often each instruction stands in the program, by its place in the table.
     pub(crate) present: BTreeMap<usize, u32>,
+    /// What the program says of itself that could not be kept true.
+    pub(crate) lost: Vec<String>,
     /// Exports that tell what variables hold: names and functions.
     pub(crate) getters: Vec<(String, u32)>,
     /// The functions that can be called instead of instructions, once a probe asks.
@@ -369,6 +371,7 @@ impl<'a> Rewriter<'a> {
             structural,
             matched: BTreeSet::new(),
             present: BTreeMap::new(),
+            lost: vec![],
             getters: vec![],
             callees: None,
             shadowed: shadows.changing,
@@ -405,6 +408,9 @@ impl<'a> Rewriter<'a> {
                     "write `... as u64` where it uses addresses, and u64 variables",
                 );
             }
+        }
+        for lost in self.lost.drain(..) {
+            said.push(Kind::ProbeWarning, None, lost);
         }
         let mut rules: BTreeMap<u32, Vec<&Probe>> = BTreeMap::new();
         for probe in self.program.probes.iter().filter(|p| p.matched.event.has_sites() && !self.matched.contains(&p.rule)) {

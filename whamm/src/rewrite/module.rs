@@ -81,7 +81,9 @@ impl<'a> Rewriter<'a> {
         }
         let Sections { types, functions, memories, globals, data, .. } = &mut sections;
         self.support.finish(types, functions, memories, globals, &mut code, data);
-        Ok(self.assemble(&sections, &code, start, &offsets, &moved))
+        let (module, lost) = self.assemble(&sections, &code, start, &offsets, &moved);
+        self.lost.extend(lost);
+        Ok(module)
     }
 
     /// Makes the report come out when the program ends: what takes the place of its entry, and of the way out that WASI has.
@@ -469,8 +471,10 @@ impl<'a> Rewriter<'a> {
                 Payload::DataSection(r) => utils::parse_data_section(remap, &mut s.data, r)?,
                 Payload::CustomSection(c) if c.name() == "name" => s.names = Some(c.data().to_vec()),
                 // Hints and relocations speak of places in the code, which have moved.
-                Payload::CustomSection(c)
-                    if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") || c.name() == "linking" => {}
+                Payload::CustomSection(c) if c.name() == "linking" => {
+                    self.lost.push("what a linker needs of an object file is left out: instrument the linked program".into());
+                }
+                Payload::CustomSection(c) if c.name().starts_with("metadata.code") || c.name().starts_with("reloc.") => {}
                 Payload::CustomSection(c) => s.customs.push((c.name().into(), c.data().to_vec())),
                 _ => {}
             }
@@ -558,7 +562,7 @@ impl<'a> Rewriter<'a> {
         start: Option<u32>,
         offsets: &[usize],
         moved: &[Vec<(u64, usize)>],
-    ) -> Vec<u8> {
+    ) -> (Vec<u8>, Vec<String>) {
         let mut module = Module::new();
         module.section(&s.types).section(&s.imports).section(&s.functions).section(&s.tables).section(&s.memories);
         if !s.tags.is_empty() {
@@ -574,11 +578,12 @@ impl<'a> Rewriter<'a> {
         }
         module.section(code).section(&s.data);
         let places = Places::new(self, code.len(), offsets, moved);
-        for (name, data) in crate::dwarf::moved(&s.customs, &places) {
+        let (customs, lost) = crate::dwarf::moved(&s.customs, &places);
+        for (name, data) in customs {
             module.section(&CustomSection { name: name.into(), data: data.into() });
         }
         module.section(&self.names(s.names.as_deref()));
-        module.finish()
+        (module.finish(), lost)
     }
 
     /// The names of the program, with indices that moved, and ours.
@@ -588,6 +593,7 @@ impl<'a> Rewriter<'a> {
         let mut all: Vec<(u32, String)> =
             self.app.names.iter().map(|(&n, name)| (self.remap.original(n), (*name).to_string())).collect();
         all.extend(self.support.names().iter().cloned());
+        all.extend((self.app.imported_functions()..).zip(&self.remap.functions_added).map(|(n, added)| (n, added.1.clone())));
         all.sort();
         all.dedup_by_key(|n| n.0);
         for (n, name) in &all {
