@@ -56,7 +56,7 @@ fn packed(engine: &Engine, program: &[u8], monitors: &[String], path: &Path) -> 
         }
         let mut packed = Chosen::parse(text)?.pack(text)?;
         let world = || WasiCtx::builder().build().map_err(Failure::new);
-        let mut store = Store::new(engine, World { program: world()?, monitors: world()? });
+        let mut store = Store::new(engine, World { program: world()?, monitors: world()?, threads: None });
         let observer = packed.compile(engine)?.instantiate(store.as_context_mut(), engine, &program, PATIENCE)?;
         // What goes wrong at the program's places is told when it runs.
         let needs = observer.needs(&mut store, &program).unwrap_or(Needs::Calls);

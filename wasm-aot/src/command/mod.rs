@@ -14,6 +14,7 @@ mod monitors;
 mod run;
 mod signal;
 mod spell;
+mod threads;
 mod verify;
 mod wast;
 

@@ -1,11 +1,12 @@
 //! Monitors that are modules or scripts: `run --monitor counts.wasm+library.wasm`, `run --monitor counts.mm`.
 
+use super::threads::Threads;
 use super::{Failure, read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use wasm_aot::observer::{Observation, Observer, ObserverError, Program, Switches, add_to_linker, printed_during};
-use wasm_aot::wasi::{self, Buffer, BuildError, Sink, WasiCtx, WasiCtxBuilder};
+use wasm_aot::wasi::{self, Buffer, BuildError, Shared, Sink, WasiCtx, WasiCtxBuilder};
 use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContextMut};
 
 /// The worlds of a program and of those that look at it, which share a store and nothing else.
@@ -13,6 +14,8 @@ use wasm_aot::{AsContextMut, Engine, Error, Limits, Linker, Module, StoreContext
 pub(crate) struct World {
     pub(crate) program: WasiCtx,
     pub(crate) monitors: WasiCtx,
+    /// What its threads have in common, if it can start some: their world, too, which is the program's then.
+    pub(crate) threads: Option<(Threads, Shared)>,
 }
 
 /// A monitor as it was asked for: a module or a script, with libraries.
@@ -222,7 +225,8 @@ impl Compiled {
         let mut observer = observer.map_err(refused)?;
         observer.on_failure(|what| super::complain(what));
         observer.set_toggled(self.chosen.toggled);
-        observer.set_alone();
+        // Threads have stores of their own.
+        (!program.imports("wasi", "thread-spawn")).then(|| observer.set_alone());
         self.chosen.contained.then(|| observer.set_contained(patience));
         self.chosen.is_off.then(|| observer.set_off());
         self.chosen.calls.into_iter().for_each(|calls| observer.set_calls(calls));

@@ -4,15 +4,16 @@ use super::control::{Asked, Control};
 use super::modules::{self, Compiled, Packed, World};
 use super::monitors::{Monitoring, Observation};
 use super::spell;
+use super::threads::{self, Parts, Threads};
 use super::{Failure, Making, about, print, read};
 use clap::Args;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program};
-use wasm_aot::wasi::{self, Interruption, Permissions, WasiCtx};
-use wasm_aot::{AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Linker, Module, Store, Trap, Val, ValType};
+use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
+use wasm_aot::{AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap, Val, ValType};
 
 /// Run a program: .wasm, .wat or .aot
 #[derive(Debug, Args)]
@@ -85,7 +86,7 @@ impl Run {
         let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
         let interruption = Interruption::new().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
-        let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors });
+        let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors, threads: None });
         let carried = self.carried()?;
         let observed = Arc::new(match observation.modules() {
             _ if !carried.is_empty() => self.observed(&engine, &mut store, &observation, &carried)?,
@@ -94,13 +95,12 @@ impl Run {
             _ => self.observed(&engine, &mut store, &observation, &[])?,
         });
         let module = observed.module().clone();
-        store.set_limits(Limits {
-            stack: self.max_stack,
-            memory: self.max_memory.unwrap_or(usize::MAX >> 1),
-            ..Limits::default()
-        });
+        let limits = Limits { stack: self.max_stack, memory: self.max_memory.unwrap_or(usize::MAX >> 1), ..Limits::default() };
+        store.set_limits(limits);
         let timeout = self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        self.threads(&engine, &mut store, &module, (limits, until, &interruption))?;
         let stop = store.interrupt_handle();
         let (stopper, knocking) = (interruption.clone(), interruption.clone());
         super::signal::on_interrupt(move || {
@@ -220,16 +220,25 @@ impl Run {
         observed: &observer::Observation,
         patience: Duration,
     ) -> (Result<(), Failure>, bool) {
-        let linker = match self.linker(engine, store) {
-            Ok(linker) => linker,
+        let libraries = match self.libraries(engine) {
+            Ok(libraries) => libraries,
             Err(failure) => return (Err(failure), false),
+        };
+        let threads = store.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
+        let linker = match threads::link(engine, store, &libraries, threads.as_ref()) {
+            Ok(linker) => linker,
+            Err(error) => return (ended(&self.module, error), false),
         };
         observed.begin(store).into_iter().for_each(super::complain);
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
         store.close_errands();
+        let by_thread = threads.and_then(|threads| threads.finish());
         store.set_deadline(Some(patience));
         observed.end(store, done.as_ref().err()).into_iter().for_each(super::complain);
         let has_begun = !matches!(done, Err(Error::Link(_) | Error::Type(_) | Error::Resource(_) | Error::Compile(_)));
+        if let Some(done) = by_thread {
+            return (done, true);
+        }
         let done = match done {
             Ok(results) => print(results),
             Err(error) => match observed.blame(&error) {
@@ -244,22 +253,35 @@ impl Run {
         (done, has_begun)
     }
 
-    /// What the program imports.
-    fn linker(&self, engine: &Engine, store: &mut Store<World>) -> Result<Linker<World>, Failure> {
-        let mut linker = Linker::new(engine);
-        wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?;
-        for preload in &self.preload {
+    /// The modules that the program imports from, by their names.
+    fn libraries(&self, engine: &Engine) -> Result<Vec<(String, Module)>, Failure> {
+        let library = |preload: &String| {
             let Some((name, path)) = preload.split_once('=') else {
                 return Err(Failure::usage(format!("--preload {preload}: expected NAME=FILE")));
             };
-            let library = self.load(engine, path.as_ref())?;
-            let instance = match linker.instantiate(&mut *store, &library) {
-                Ok(instance) => instance,
-                Err(error) => return Err(ended(path.as_ref(), error).err().unwrap_or_else(|| Failure::silent(0))),
-            };
-            linker.instance(&mut *store, name, instance)?;
+            Ok((name.to_owned(), self.load(engine, path.as_ref())?))
+        };
+        self.preload.iter().map(library).collect()
+    }
+
+    /// What the threads of a program have in common that can start some: its world becomes theirs.
+    fn threads(
+        &self,
+        engine: &Engine,
+        store: &mut Store<World>,
+        module: &Module,
+        (limits, until, interruption): (Limits, Option<Instant>, &Interruption),
+    ) -> Result<Option<Threads>, Failure> {
+        if !threads::are_wanted(module) {
+            return Ok(None);
         }
-        Ok(linker)
+        let libraries = self.libraries(engine)?;
+        let (engine, path, module) = (engine.clone(), self.module.clone(), module.clone());
+        let ctx = std::mem::replace(&mut store.data_mut().program, WasiCtx::builder().build().map_err(Failure::new)?);
+        let parts = Parts { engine, path, module, libraries, limits, until };
+        let threads = Threads::new(parts, ctx, (store.interrupt_handle(), interruption.clone()))?;
+        store.data_mut().threads = Some((threads.clone(), threads.world()));
+        Ok(Some(threads))
     }
 
     /// Calls what is to be called; gives what a function gave, as lines.
@@ -335,7 +357,7 @@ impl Run {
 }
 
 /// How the program's end is passed on.
-fn ended(path: &Path, error: Error) -> Result<(), Failure> {
+pub(super) fn ended(path: &Path, error: Error) -> Result<(), Failure> {
     let path = path.display();
     match error {
         Error::Exit(0) => Ok(()),

@@ -28,6 +28,11 @@ impl Program {
         Self::read(engine, module.inner.bytes.to_vec())
     }
 
+    /// Whether it imports something of that name.
+    pub fn imports(&self, module: &str, name: &str) -> bool {
+        self.info.imports.iter().any(|import| import.module == module && import.name == name)
+    }
+
     fn read(engine: &crate::Engine, bytes: Vec<u8>) -> Result<Arc<Self>, Error> {
         let info = crate::module::read(&bytes, engine.target().options.features)?.info;
         Ok(Arc::new(Self { bytes, info }))

@@ -8,7 +8,7 @@
 use super::outcome::{Answer, Outcome};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -81,11 +81,53 @@ pub(crate) struct Patience {
     interruption: Option<Interruption>,
     /// Until when the call waited that was left for a knock, and is made again now.
     left: Cell<Option<Instant>>,
+    /// Whether waiting is left to whoever makes the call, and for what it is to be waited.
+    is_outside: bool,
+    waits: RefCell<Option<Waits>>,
+}
+
+/// What a call waits for that was left.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    fds: Vec<(OwnedFd, PollFlags)>,
+    until: Option<Instant>,
+}
+
+impl Waits {
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Waits until it has happened, or the time has come.
+    pub(crate) fn happen(&self, interruption: Option<&Interruption>) -> Answer {
+        let patience = Patience::new(interruption.cloned());
+        let fds: Vec<_> = self.fds.iter().map(|(fd, flags)| (fd.as_fd(), *flags)).collect();
+        patience.go_on(self.until);
+        // What is over when it begins has happened.
+        let rest = self.until.map(|until| until.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1)));
+        patience.wait(&fds, rest).map(drop)
+    }
 }
 
 impl Patience {
     pub(crate) fn new(interruption: Option<Interruption>) -> Self {
-        Self { interruption, left: Cell::new(None) }
+        Self { interruption, ..Self::default() }
+    }
+
+    /// Has calls left that would have to wait; gives what ends waiting.
+    pub(crate) fn wait_outside(&mut self) -> Option<Interruption> {
+        self.is_outside = true;
+        self.interruption.clone()
+    }
+
+    /// The next call is one that was left, and waits until then.
+    pub(crate) fn go_on(&self, until: Option<Instant>) {
+        self.left.set(until);
+    }
+
+    /// What the call waits for that was left.
+    pub(crate) fn waits(&self) -> Option<Waits> {
+        self.waits.take()
     }
 
     pub(crate) fn interrupted(&self) -> bool {
@@ -106,6 +148,9 @@ impl Patience {
     /// Waits until one of the descriptors is ready, or the time has come; tells what each is ready for.
     pub(crate) fn wait(&self, fds: &[(BorrowedFd<'_>, PollFlags)], timeout: Option<Duration>) -> Answer<Vec<PollFlags>> {
         let deadline = self.left.take().or_else(|| Instant::now().checked_add(timeout?));
+        if self.is_outside && timeout != Some(Duration::ZERO) {
+            return self.look(fds, deadline);
+        }
         let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
         polled.extend(
             self.interruption.as_ref().map(|interruption| PollFd::from_borrowed_fd(interruption.0.rings.as_fd(), PollFlags::IN)),
@@ -129,6 +174,23 @@ impl Patience {
                 return Ok(ready);
             }
         }
+    }
+
+    /// Looks whether there is something to wait for, and leaves the call if there is.
+    fn look(&self, fds: &[(BorrowedFd<'_>, PollFlags)], until: Option<Instant>) -> Answer<Vec<PollFlags>> {
+        if self.interrupted() {
+            return Err(Outcome::Interrupted);
+        }
+        let mut polled: Vec<_> = fds.iter().map(|(fd, what)| PollFd::from_borrowed_fd(*fd, *what)).collect();
+        self.retry(|| poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })))?;
+        let ready: Vec<_> = polled.iter().map(PollFd::revents).collect();
+        if ready.iter().any(|flags| !flags.is_empty()) || until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(ready);
+        }
+        let duplicate = |(fd, flags): &(BorrowedFd<'_>, PollFlags)| Ok((rustix::io::fcntl_dupfd_cloexec(fd, 3)?, *flags));
+        let fds = fds.iter().map(duplicate).collect::<rustix::io::Result<_>>()?;
+        self.waits.replace(Some(Waits { fds, until }));
+        Err(Outcome::Knocked)
     }
 
     /// Waits until one descriptor is ready.

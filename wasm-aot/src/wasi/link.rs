@@ -5,8 +5,9 @@
 //! This module exists to lend a program's memory to calls for as long as they last. The program waits for them, and its memory is not moved.
 #![allow(unsafe_code)]
 
-use super::{Guest, MODULE, Outcome, ValueType, WasiCtx, functions};
+use super::{Function, Guest, MODULE, Outcome, Shared, ValueType, WasiCtx, functions};
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::{AsContextMut, Caller, Error, Extern, FuncType, Linker, Trap, ValType};
 
@@ -18,18 +19,35 @@ pub fn add_to_linker<T: 'static>(
     linker: &mut Linker<T>,
     context: impl Fn(&mut T) -> &mut WasiCtx + Send + Sync + Copy + 'static,
 ) -> Result<(), Error> {
+    link(linker, move |data, function, guest, integers, _| (function.call)(context(data), guest, integers))
+}
+
+/// The same for a thread of a program, whose threads share a world.
+pub fn add_shared_to_linker<T: 'static>(
+    linker: &mut Linker<T>,
+    context: impl Fn(&mut T) -> &Shared + Send + Sync + Copy + 'static,
+) -> Result<(), Error> {
+    link(linker, move |data, function, guest, integers, until| context(data).call(function, guest, integers, until))
+}
+
+/// Links calls that `perform` makes; the last that it is given is until when a call waits that is made again.
+fn link<T: 'static>(
+    linker: &mut Linker<T>,
+    perform: impl Fn(&mut T, &Function, &Guest<'_>, &[u64], &mut Option<Instant>) -> Outcome + Send + Sync + Copy + 'static,
+) -> Result<(), Error> {
     for function in functions() {
         let ty = FuncType::new(function.params.iter().map(value_type), function.results.iter().map(value_type));
         linker.func_plain(MODULE, function.name, ty, move |mut caller: Caller<'_, T>, args, results| {
             let mut integers = [0u64; MOST];
             let integers = &mut integers[..args.len()];
             let interruption = Arc::clone(caller.as_context_mut().core().interruption());
+            let mut until = None;
             let mut call = |caller: &mut Caller<'_, T>| {
                 integers.iter_mut().zip(args).for_each(|(integer, arg)| *integer = *arg as u64);
                 let (base, len) = memory(caller)?;
                 // SAFETY: (1) the memory lives as long as the store, and only its own program could grow it, which waits for us.
                 let guest = unsafe { Guest::new(base, len) }.stopped_by(interruption.requested());
-                Ok::<_, Error>((function.call)(context(caller.data_mut()), &guest, integers))
+                Ok::<_, Error>(perform(caller.data_mut(), function, &guest, integers, &mut until))
             };
             let mut outcome = call(&mut caller)?;
             while outcome == Outcome::Knocked {

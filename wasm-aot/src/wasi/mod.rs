@@ -33,6 +33,7 @@ mod outcome;
 mod poll;
 mod process;
 mod random;
+mod shared;
 mod socket;
 mod stream;
 mod table;
@@ -53,9 +54,10 @@ pub use errno::Errno;
 pub use function::{Function, MODULE, ValueType, functions};
 pub use guest::Guest;
 pub use interruption::Interruption;
-pub use link::add_to_linker;
+pub use link::{add_shared_to_linker, add_to_linker};
 pub use outcome::{Answer, Outcome};
 pub use random::Randomness;
+pub use shared::Shared;
 pub use stream::{Buffer, Sink, Source};
 
 /// The world of one program: its arguments, its environment, its descriptors, its clocks.

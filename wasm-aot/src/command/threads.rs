@@ -1,0 +1,244 @@
+//! Threads of a program: `wasi` `thread-spawn`.
+//!
+//! Each thread has a store and an instance of its own, with the same shared memories and the same world. Whoever traps or exits first ends all of them; the
+//! return of a thread's function ends that thread only, and that of the program's start all others.
+
+use super::Failure;
+use super::modules::{self, World};
+use super::run::ended;
+use parking_lot::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+use wasm_aot::wasi::{self, Interruption, Shared, WasiCtx};
+use wasm_aot::{Caller, Engine, Error, ExternType, InterruptHandle, Limits, Linker, Memory, Module, SharedMemory, Store};
+
+/// What programs import to start threads, and export to be started.
+const SPAWN: (&str, &str) = ("wasi", "thread-spawn");
+const START: &str = "wasi_thread_start";
+/// Threads are numbered below that.
+const MOST: u32 = 1 << 29;
+/// How long threads are waited for that are to stop: one may be in a call that the kernel does not leave.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// What the host needs of a stack beside the program.
+const HOST: usize = 2 << 20;
+
+/// What all threads of a program have in common.
+#[derive(Clone, Debug)]
+pub(crate) struct Threads(Arc<Group>);
+
+/// What a thread's instance is made of.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    pub(crate) path: PathBuf,
+    pub(crate) module: Module,
+    pub(crate) libraries: Vec<(String, Module)>,
+    pub(crate) limits: Limits,
+    /// When the program's time is over.
+    pub(crate) until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Group {
+    parts: Parts,
+    world: Shared,
+    memories: Vec<(String, String, SharedMemory)>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    next: u32,
+    /// Those that run, by their numbers, and what stops each; the program's own thread is 0.
+    running: BTreeMap<u32, (InterruptHandle, Interruption)>,
+    /// How the program has ended, if a thread has ended it.
+    ended: Option<Result<(), Failure>>,
+    is_over: bool,
+}
+
+/// Whether a program can start threads.
+pub(crate) fn are_wanted(module: &Module) -> bool {
+    module.imports().any(|import| (import.module, import.name) == SPAWN)
+}
+
+impl Threads {
+    /// For a program that can start some, whose own thread has `main`'s handles.
+    pub(crate) fn new(parts: Parts, ctx: WasiCtx, main: (InterruptHandle, Interruption)) -> Result<Self, Failure> {
+        let mut memories = Vec::new();
+        for import in parts.module.imports() {
+            if let ExternType::Memory(ty) = import.ty
+                && ty.shared
+            {
+                memories.push((import.module.to_owned(), import.name.to_owned(), SharedMemory::new(ty)?));
+            }
+        }
+        let state = State { running: BTreeMap::from([(0, main)]), ..State::default() };
+        let (world, changed) = (Shared::new(ctx), Condvar::new());
+        Ok(Self(Arc::new(Group { parts, world, memories, state: Mutex::new(state), changed })))
+    }
+
+    /// The world as the program's own thread sees it.
+    pub(crate) fn world(&self) -> Shared {
+        self.0.world.clone()
+    }
+
+    /// Gives a linker what the program imports.
+    pub(crate) fn link(&self, linker: &mut Linker<World>, store: &mut Store<World>) -> Result<(), Error> {
+        wasi::add_shared_to_linker(linker, |world: &mut World| &world.threads.as_ref().expect("it has some").1)?;
+        linker.func_wrap(SPAWN.0, SPAWN.1, |mut caller: Caller<'_, World>, argument: i32| {
+            let threads = caller.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
+            threads.map_or(-1, |threads| threads.spawn(argument))
+        })?;
+        for (module, name, memory) in &self.0.memories {
+            linker.define(module, name, Memory::shared(&mut *store, memory))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a thread; gives its number, or less than nothing.
+    fn spawn(&self, argument: i32) -> i32 {
+        let Some(number) = self.0.state.lock().number() else { return -1 };
+        let (group, (tell, told)) = (Arc::clone(&self.0), mpsc::channel());
+        let builder = std::thread::Builder::new().name(format!("wasm-{number}"));
+        let started = builder.stack_size(self.0.parts.limits.stack + HOST).spawn(move || {
+            let leaving = Leaving(&group, number);
+            group.run(number, argument, &tell);
+            drop(leaving);
+        });
+        // It has an instance by then, or none, or has ended everything.
+        let begins = started.is_ok() && told.recv().is_ok();
+        if begins { number.cast_signed() } else { -1 }
+    }
+
+    /// The program's own thread is over: so are the others. Gives how one of them has ended the program, if that is what happened.
+    pub(crate) fn finish(&self) -> Option<Result<(), Failure>> {
+        let until = Instant::now() + FAREWELL;
+        let mut state = self.0.state.lock();
+        let ended = state.ended.take();
+        state.running.remove(&0);
+        state.stop();
+        while !state.running.is_empty() && !self.0.changed.wait_until(&mut state, until).timed_out() {}
+        ended
+    }
+}
+
+impl State {
+    /// A number that no thread has.
+    fn number(&mut self) -> Option<u32> {
+        if self.is_over || self.running.len() as u32 >= MOST - 1 {
+            return None;
+        }
+        loop {
+            self.next = self.next % (MOST - 1) + 1;
+            if !self.running.contains_key(&self.next) {
+                return Some(self.next);
+            }
+        }
+    }
+
+    /// Has all threads stop, and no others begin.
+    fn stop(&mut self) {
+        self.is_over = true;
+        for (handle, interruption) in self.running.values() {
+            interruption.raise();
+            handle.interrupt();
+        }
+    }
+}
+
+impl Group {
+    /// A thread from its beginning to its end; `begun` is told when it has an instance.
+    fn run(self: &Arc<Self>, number: u32, argument: i32, begun: &mpsc::Sender<()>) {
+        // Without descriptors or memory there is no thread, and the program hears of it.
+        let Ok(interruption) = Interruption::new() else { return };
+        let Ok(mut store) = self.store(interruption.clone()) else { return };
+        if !self.enter(number, (store.interrupt_handle(), interruption)) {
+            return;
+        }
+        let parts = &self.parts;
+        let linked = link(&parts.engine, &mut store, &parts.libraries, Some(&Threads(Arc::clone(self))));
+        let instance = linked.and_then(|linker| linker.instantiate(&mut store, &parts.module));
+        if let Err(Error::Resource(_)) = instance {
+            return;
+        }
+        let _ = begun.send(());
+        let done = instance.and_then(|instance| {
+            let start = instance.get_typed_func::<(i32, i32), ()>(&mut store, START);
+            let why = |error| {
+                Error::Link(format!("the program imports \"{}\" \"{}\" and exports no {START}: {error}", SPAWN.0, SPAWN.1))
+            };
+            start.map_err(why)?.call(&mut store, (number.cast_signed(), argument))
+        });
+        if let Err(error) = done {
+            self.end(ended(&parts.path, error));
+        }
+    }
+
+    fn store(self: &Arc<Self>, interruption: Interruption) -> Result<Store<World>, Failure> {
+        let program = WasiCtx::builder().build().map_err(Failure::new)?;
+        let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
+        let threads = Some((Threads(Arc::clone(self)), self.world.for_thread(interruption)));
+        let mut store = Store::new(&self.parts.engine, World { program, monitors, threads });
+        store.set_limits(self.parts.limits);
+        store.set_deadline(self.parts.until.map(|until| until.saturating_duration_since(Instant::now())));
+        Ok(store)
+    }
+
+    /// A thread can be stopped from now on, unless all have been.
+    fn enter(&self, number: u32, handles: (InterruptHandle, Interruption)) -> bool {
+        let mut state = self.state.lock();
+        if !state.is_over {
+            state.running.insert(number, handles);
+        }
+        !state.is_over
+    }
+
+    /// A thread ends the program.
+    fn end(&self, how: Result<(), Failure>) {
+        let mut state = self.state.lock();
+        // What others say who were stopped is not why.
+        if !state.is_over {
+            state.ended = Some(how);
+            state.stop();
+        }
+    }
+}
+
+/// A thread that will be gone.
+struct Leaving<'a>(&'a Arc<Group>, u32);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.end(Err(Failure::new(format!("thread {} has panicked", self.1))));
+        }
+        self.0.state.lock().running.remove(&self.1);
+        self.0.changed.notify_all();
+    }
+}
+
+/// What a program imports, in a store: WASI, libraries, and what it needs for threads.
+pub(crate) fn link(
+    engine: &Engine,
+    store: &mut Store<World>,
+    libraries: &[(String, Module)],
+    threads: Option<&Threads>,
+) -> Result<Linker<World>, Error> {
+    let mut linker = Linker::new(engine);
+    match threads {
+        Some(threads) => threads.link(&mut linker, store)?,
+        None => wasi::add_to_linker(&mut linker, |world: &mut World| &mut world.program)?,
+    }
+    for (name, library) in libraries {
+        let named = |error| match error {
+            Error::Link(why) => Error::Link(format!("{name}: {why}")),
+            other => other,
+        };
+        let instance = linker.instantiate(&mut *store, library).map_err(named)?;
+        linker.instance(&mut *store, name, instance)?;
+    }
+    Ok(linker)
+}
