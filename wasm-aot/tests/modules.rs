@@ -85,6 +85,17 @@ fn what_modules_say_is_in_the_document_that_programs_read() {
 }
 
 #[test]
+fn a_monitor_is_told_where_the_program_was_read() {
+    let place = Place::new("modules-path");
+    let monitor = r#"(module (import "wizeng" "puts" (func $print (param i32 i32)))
+        (import "whamm:reflect" "read_module_path" (func $path (param i32 i32) (result i32))) (memory (export "memory") 1)
+        (func (export "wasm:exit") (call $print (i32.const 0) (call $path (i32.const 0) (i32.const 4096)))))"#;
+    let program = place.file("program.wat", NOTHING);
+    let done = run(&place, &[], &[&place.file("path.wat", monitor)], &program);
+    assert_eq!((done.status.code(), output_of(&done)), (Some(0), program), "{}", errors(&done));
+}
+
+#[test]
 fn libraries_stand_behind_a_plus_and_are_linked_by_their_names() {
     let place = Place::new("modules-library");
     let lines = std::fs::read_to_string(whamm("tests/apps/cache_lines.wat")).expect("it is there");

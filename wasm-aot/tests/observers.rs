@@ -146,6 +146,47 @@ fn a_probe_that_another_one_of_its_place_takes_away_is_still_called_in_that_even
 }
 
 #[test]
+fn a_monitor_reads_what_the_program_is_like() {
+    // Numbers of functions are those of all, imported ones first; what is imported has no definition.
+    let asked = [
+        "(call $functions)",
+        "(call $import (i32.const 3) (i32.const 0))",
+        "(call $import (i32.const 3) (i32.const 1))",
+        "(call $name (i32.const 100) (i32.const 16))",
+        "(call $path (i32.const 200) (i32.const 16))",
+        "(call $def (i32.const 0) (i32.const 300) (i32.const 16))",
+        "(call $def (i32.const 1) (i32.const 300) (i32.const 16))",
+        "(call $body (i32.const 0) (i32.const 400) (i32.const 64))",
+        "(call $body (i32.const 1) (i32.const 400) (i32.const 64))",
+        "(call $fname (i32.const 1) (i32.const 500) (i32.const 64))",
+    ];
+    let stores: String =
+        asked.iter().enumerate().map(|(at, asked)| format!("(i32.store (i32.const {}) {asked})", 4 * at)).collect();
+    let monitor = |body: &str| {
+        format!(
+            r#"(module
+                (import "whamm:reflect" "get_num_functions" (func $functions (result i32)))
+                (import "whamm:reflect" "get_import_index" (func $import (param i32 i32) (result i32)))
+                (import "whamm:reflect" "read_module_name" (func $name (param i32 i32) (result i32)))
+                (import "whamm:reflect" "read_module_path" (func $path (param i32 i32) (result i32)))
+                (import "whamm:reflect" "read_function_def" (func $def (param i32 i32 i32) (result i32)))
+                (import "whamm:reflect" "read_function_body" (func $body (param i32 i32 i32) (result i32)))
+                (import "whamm:reflect" "read_function_name" (func $fname (param i32 i32 i32) (result i32)))
+                (memory (export "seen") 1)
+                (func (export "wasm:exit") {body}))"#
+        )
+    };
+    let program = r#"(module $prog (import "env" "log" (func (param i32))) (func $main (export "main") (param i32) nop))"#;
+    let mut run = observed(&monitor(&stores), program, 0, ProbeCalls::Inlined);
+    run.report();
+    let memory = run.memory("seen");
+    let numbers: Vec<i32> =
+        memory[..4 * asked.len()].chunks(4).map(|word| i32::from_le_bytes(word.try_into().expect("four"))).collect();
+    assert_eq!(numbers, [2, 0, -1, 4, 0, 0, 1, 0, 3, 4]);
+    assert_eq!((&memory[100..104], &memory[400..403], &memory[500..504]), (&b"prog"[..], &[0, 1, 0x0b][..], &b"main"[..]));
+}
+
+#[test]
 fn a_monitor_that_only_adds_sees_all_threads_and_others_are_refused_by_name() {
     use wasm_aot::observer::{Observation, Observer, Program, Switches, add_to_linker};
     use wasm_aot::{Engine, Linker, Module, Store};

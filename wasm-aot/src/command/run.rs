@@ -180,7 +180,8 @@ impl Run {
             Some(module) => Program::of(engine, module),
             None => Program::new(engine, &read(path)?),
         }
-        .map_err(about(path))?;
+        .map_err(about(path))?
+        .at_path(path.display().to_string());
         let patience = duration("--monitor-patience", &self.monitor_patience)?;
         store.set_limits(modules::limits(self.max_monitor_memory, self.max_stack));
         let all = carried.iter().map(|packed| packed.compile(engine));

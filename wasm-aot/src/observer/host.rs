@@ -14,6 +14,8 @@ use std::sync::{Arc, OnceLock};
 pub struct Program {
     pub(crate) bytes: Vec<u8>,
     pub(crate) info: ModuleInfo,
+    /// Where it was read, as monitors are told.
+    pub(crate) path: String,
 }
 
 impl Program {
@@ -28,6 +30,15 @@ impl Program {
         Self::read(engine, module.inner.bytes.to_vec())
     }
 
+    /// The same, of which monitors that ask are told where it was read. For programs that nobody has compared with a monitor yet.
+    #[must_use]
+    pub fn at_path(mut self: Arc<Self>, path: impl Into<String>) -> Arc<Self> {
+        if let Some(own) = Arc::get_mut(&mut self) {
+            own.path = path.into();
+        }
+        self
+    }
+
     /// Whether it imports something of that name.
     pub fn imports(&self, module: &str, name: &str) -> bool {
         self.info.imports.iter().any(|import| import.module == module && import.name == name)
@@ -35,7 +46,7 @@ impl Program {
 
     fn read(engine: &crate::Engine, bytes: Vec<u8>) -> Result<Arc<Self>, Error> {
         let info = crate::module::read(&bytes, engine.target().options.features)?.info;
-        Ok(Arc::new(Self { bytes, info }))
+        Ok(Arc::new(Self { bytes, info, path: String::new() }))
     }
 }
 

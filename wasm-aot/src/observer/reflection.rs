@@ -18,6 +18,8 @@ struct Outline {
     whole: [Range<usize>; 14],
     customs: Vec<Range<usize>>,
     bodies: Vec<Range<usize>>,
+    /// Of the spaces into which something can be imported, by the numbers of their sections: which imports fill them.
+    imported: [Vec<u32>; 14],
 }
 
 const TYPES: usize = 1;
@@ -32,8 +34,11 @@ const DATA: usize = 11;
 const TAGS: usize = 13;
 
 impl Outline {
-    fn of(bytes: &[u8]) -> Self {
+    fn of(bytes: &[u8], info: &ModuleInfo) -> Self {
         let mut outline = Self::default();
+        for (number, import) in (0..).zip(&info.imports) {
+            outline.imported[section_of(import.space)].push(number);
+        }
         for payload in Parser::new(0).parse_all(bytes).flatten() {
             match payload {
                 Payload::TypeSection(s) => outline.section(TYPES, s),
@@ -53,6 +58,12 @@ impl Outline {
                 _ => {}
             }
         }
+        // What is imported comes first in its space, and has no definition of its own.
+        for (imported, defined) in outline.imported.iter().zip(&mut outline.sections) {
+            defined.splice(0..0, std::iter::repeat_n(0..0, imported.len()));
+        }
+        let functions = outline.imported[FUNCTIONS].len();
+        outline.bodies.splice(0..0, std::iter::repeat_n(0..0, functions));
         outline
     }
 
@@ -63,6 +74,24 @@ impl Outline {
         let ends = starts.iter().copied().skip(1).chain([range.end as usize]);
         self.sections[number] = starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect();
     }
+}
+
+fn section_of(space: Space) -> usize {
+    match space {
+        Space::Func => FUNCTIONS,
+        Space::Table => TABLES,
+        Space::Memory => MEMORIES,
+        Space::Global => GLOBALS,
+        Space::Tag => TAGS,
+    }
+}
+
+/// Copies what fits of a text into the caller's memory; gives how long it is.
+fn copy_text<T>(caller: &mut Caller<'_, T>, text: &str, at: i32, room: i32) -> Result<i32, Error> {
+    let memory = text_memory(caller)?;
+    let fits = &text.as_bytes()[..text.len().min(room.cast_unsigned() as usize)];
+    memory.write(caller.as_context_mut(), at.cast_unsigned() as usize, fits)?;
+    Ok(text.len() as i32)
 }
 
 /// Copies what fits of a range of the program's bytes into the caller's memory; gives how much there is.
@@ -83,7 +112,7 @@ fn copy<T>(
 
 /// Gives a linker what can be asked of the program's module.
 pub(super) fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>) -> Result<(), Error> {
-    let outline = Arc::new(Outline::of(&program.bytes));
+    let outline = Arc::new(Outline::of(&program.bytes, &program.info));
     for (number, count, read) in [
         (TYPES, "get_num_types", "read_type_def"),
         (IMPORTS, "get_num_imports", "read_import_def"),
@@ -108,6 +137,16 @@ pub(super) fn add_to_linker<T: 'static>(linker: &mut Linker<T>, program: &Arc<Pr
     linker.func_wrap(MODULE, "get_module_size", move || len)?;
     let own = Arc::clone(program);
     linker.func_wrap(MODULE, "is_imported", move |section: i32, index: i32| imported(&own.info, section, index))?;
+    let spaces = Arc::clone(&outline);
+    linker.func_wrap(MODULE, "get_import_index", move |section: i32, index: i32| import_index(&spaces, section, index))?;
+    let own = Arc::clone(program);
+    linker.func_wrap(MODULE, "read_module_path", move |mut caller: Caller<'_, T>, at: i32, room: i32| {
+        copy_text(&mut caller, &own.path, at, room)
+    })?;
+    let own = Arc::clone(program);
+    linker.func_wrap(MODULE, "read_module_name", move |mut caller: Caller<'_, T>, at: i32, room: i32| {
+        copy_text(&mut caller, own.info.name.as_deref().unwrap_or_default(), at, room)
+    })?;
     bytes(linker, program, &outline)
 }
 
@@ -127,18 +166,26 @@ fn bytes<T: 'static>(linker: &mut Linker<T>, program: &Arc<Program>, outline: &A
     })?;
     let (own, parts) = (Arc::clone(program), Arc::clone(outline));
     linker.func_wrap(MODULE, "read_function_body", move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-        let defined = index.cast_unsigned().checked_sub(own.info.imported.functions);
-        copy(&mut caller, &own, defined.and_then(|defined| parts.bodies.get(defined as usize)), at, room)
+        copy(&mut caller, &own, parts.bodies.get(index.cast_unsigned() as usize), at, room)
     })?;
     let own = Arc::clone(program);
     linker.func_wrap(MODULE, "read_function_name", move |mut caller: Caller<'_, T>, index: i32, at: i32, room: i32| {
-        let name = own.info.function_name(index.cast_unsigned()).unwrap_or_default().as_bytes();
-        let memory = text_memory(&mut caller)?;
-        let fits = &name[..name.len().min(room.cast_unsigned() as usize)];
-        memory.write(caller.as_context_mut(), at.cast_unsigned() as usize, fits)?;
-        Ok::<i32, Error>(name.len() as i32)
+        if index.cast_unsigned() as usize >= own.info.functions.len() {
+            return Err(Trap::TableOutOfBounds.into());
+        }
+        copy_text(&mut caller, own.info.function_name(index.cast_unsigned()).unwrap_or_default(), at, room)
     })?;
     Ok(())
+}
+
+/// Which import fills a place of a space, or -1.
+fn import_index(outline: &Outline, section: i32, index: i32) -> Result<i32, Error> {
+    let (section, index) = (section.cast_unsigned() as usize, index.cast_unsigned() as usize);
+    let is_space = [FUNCTIONS, TABLES, MEMORIES, GLOBALS, TAGS].contains(&section);
+    if !is_space || index >= outline.sections[section].len() {
+        return Err(Trap::TableOutOfBounds.into());
+    }
+    Ok(outline.imported[section].get(index).map_or(-1, |import| import.cast_signed()))
 }
 
 /// Whether an item is imported; items are counted with those that are.
