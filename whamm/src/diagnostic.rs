@@ -128,6 +128,13 @@ impl Diagnostics {
         self.list.push(Diagnostic { kind, span, message: message.into(), help: Some(help.into()) });
     }
 
+    /// Adds to messages from a number on.
+    pub fn explain(&mut self, from: usize, more: &str) {
+        for diagnostic in self.list.iter_mut().skip(from) {
+            diagnostic.message += more;
+        }
+    }
+
     /// Whether anything stops the compilation.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.kind.severity() == Severity::Error)

@@ -52,7 +52,11 @@ pub(crate) fn module(bytes: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String>
     if bytes.starts_with(COMPONENT) {
         return Err("it is a component; take the module that is in it".into());
     }
-    if !bytes.starts_with(b"\0asm") && std::str::from_utf8(bytes).is_err() {
+    if bytes.is_empty() {
+        return Err("the file is empty".into());
+    }
+    let is_text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains(|c: char| c.is_control() && !c.is_whitespace()));
+    if !bytes.starts_with(b"\0asm") && !is_text {
         return Err("it is neither in binary, which begins with \\0asm, nor text".into());
     }
     wat::parse_bytes(bytes).map_err(|e| first_line(&e))

@@ -118,7 +118,7 @@ fn everything_that_is_wrong_is_told_in_one_run() {
             vec!["check", "first.mm", &bad, "second.mm"],
             vec!["first.mm cannot", "`lost` was not given", "near are call", "`nowhere`", "second.mm cannot"],
         ),
-        (vec!["check", &bad, "-u", &lost], vec!["`lost` is not a Wasm module", "near are call", "`nowhere`"]),
+        (vec!["check", "-u", &lost, &bad], vec!["`lost` is not a Wasm module", "near are call", "`nowhere`"]),
         (
             vec!["instr", "-w", "-s", "first.mm", "-s", "second.mm", "-u", "a=third.wasm,b"],
             vec!["first.mm cannot", "second.mm cannot", "third.wasm cannot", "`b` is no library"],

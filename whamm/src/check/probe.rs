@@ -76,13 +76,14 @@ impl Checker<'_> {
         let constrained = def.rule.parts.iter().flat_map(|p| &p.generics).all(|g| g.1.is_some());
         let mut known = Vec::new();
         let mut lacking = None;
-        let mut found = false;
+        let (mut found, mut wrong) = (false, false);
         // Numbers are those of version 2.0.1; events that it does not have bear that of the rule's first.
         let (first, counts) = (*number, matches.iter().any(|m| !m.event.is_new()));
         for matched in matches {
             let own = if matched.event.is_new() { first } else { *number };
             for params in &variants {
                 let before = if constrained { None } else { Some(self.said.clone()) };
+                let complaints = self.said.len();
                 let mut outcome = self.probe_at(def, matched, params, 0, &mut known);
                 let widened = self.widened(def, matched, params, &outcome, &mut known);
                 let narrow = matches!(outcome, Outcome::Fits(_));
@@ -108,14 +109,20 @@ impl Checker<'_> {
                     }
                     Outcome::Lacks(why) if exact && variants.len() == 1 => self.say(&why),
                     Outcome::Lacks(why) => lacking = lacking.or(Some(why)),
+                    Outcome::Wrong if constrained && wrong => {
+                        // What is wrong for one choice of types has been said of another.
+                        let _ = self.said.split_off(complaints);
+                    }
                     Outcome::Wrong => match before {
                         // What a type parameter may stand for is then inferred from use.
                         Some(before) if variants.len() > 1 => {
+                            self.said.explain(complaints, &choice(params));
                             lacking = lacking.or_else(|| Some(last(self.said, &before)));
                             *self.said = before;
                         }
                         _ => {
-                            found = true;
+                            self.said.explain(complaints, &choice(params));
+                            (found, wrong) = (true, true);
                         }
                     },
                 }
@@ -289,6 +296,13 @@ fn misfit(rule: &Rule, matched: Match, bounds: &HashMap<String, Ty>, width: u8) 
         }
     }
     None
+}
+
+/// What type parameters stand for, to be said behind a message.
+fn choice(params: &HashMap<Rc<str>, Ty>) -> String {
+    let mut all: Vec<String> = params.iter().map(|(name, ty)| format!("{name} is {ty}")).collect();
+    all.sort();
+    if all.is_empty() { String::new() } else { format!(", where {}", all.join(" and ")) }
 }
 
 /// What was said since.

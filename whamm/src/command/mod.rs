@@ -59,7 +59,7 @@ enum What {
 #[derive(Debug, Args)]
 struct Libraries {
     /// Libraries: name=path or name(module)=path, separated by commas.
-    #[arg(short, long = "user-libs", value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
+    #[arg(short, long = "user-libs", value_delimiter = ',', value_name = "NAME=PATH")]
     user_libs: Vec<String>,
 }
 
@@ -77,8 +77,9 @@ struct Instr {
     /// Where the output goes.
     #[arg(short, long = "output-path", visible_alias = "output", default_value = "output.wasm")]
     output_path: PathBuf,
-    #[command(flatten)]
-    libraries: Libraries,
+    /// Libraries: name=path or name(module)=path, separated by commas or blanks.
+    #[arg(short, long, value_delimiter = ',', num_args = 1.., value_name = "NAME=PATH")]
+    user_libs: Vec<String>,
     /// Where the run-time support is: `merged` into the output, as far as it is used, or `imported` from `whamm_core`, a module beside it.
     #[arg(short, long, value_enum, default_value = "merged")]
     link_strategy: Strategy,
@@ -135,8 +136,12 @@ fn scripts(paths: &[PathBuf]) -> Result<Vec<Source>, Diagnostics> {
 
 impl Libraries {
     fn read(&self) -> Result<Vec<LibraryFile>, Diagnostics> {
-        Diagnostics::all(self.user_libs.iter().map(|given| library(given)))
+        libraries(&self.user_libs)
     }
+}
+
+fn libraries(given: &[String]) -> Result<Vec<LibraryFile>, Diagnostics> {
+    Diagnostics::all(given.iter().map(|given| library(given)))
 }
 
 fn library(given: &str) -> Result<LibraryFile, Diagnostics> {
@@ -251,7 +256,7 @@ impl Instr {
     }
 
     fn run(&self) -> Result<Diagnostics, Diagnostics> {
-        let (scripts, libraries) = Diagnostics::both(scripts(&self.script), self.libraries.read())?;
+        let (scripts, libraries) = Diagnostics::both(scripts(&self.script), libraries(&self.user_libs))?;
         let format = match self.report {
             Report::Csv => Format::Csv,
             Report::Json => Format::Json,

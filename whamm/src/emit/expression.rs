@@ -593,11 +593,13 @@ impl Emitter<'_> {
             }
             return memory;
         }
-        self.support.refused.push((
-            e.span,
-            "which memory this is must be known while compiling".into(),
-            "use `memid(library)` or `APP_MEMID`".into(),
-        ));
+        let (message, help) = match e.kind {
+            ExprKind::Bound(Bound::AppMemId) => {
+                ("there is no memory of the program here", "monitors and programs without a memory have none")
+            }
+            _ => ("which memory this is must be known while compiling", "use `memid(library)` or `APP_MEMID`"),
+        };
+        self.support.refused.push((e.span, message.into(), help.into()));
         0
     }
 

@@ -58,7 +58,8 @@ impl Cursor<'_> {
         let (start, word) = (self.at, self.word());
         if matches!(word, "use" | "fn") {
             self.at += word.len();
-            if !self.word().is_empty() {
+            let nameless = self.rest().trim_start().starts_with(if word == "use" { ';' } else { '(' });
+            if nameless || !self.word().is_empty() {
                 return if word == "use" { self.library() } else { Ok(Item::Fn(self.function()?)) };
             }
             self.at = start;

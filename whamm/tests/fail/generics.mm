@@ -1,0 +1,3 @@
+// Of what is wrong for several types it is said for which.
+wasm:opcode:local.set<T: numeric>(arg0: T):before { report var a: T; a = arg0 + 1.5; }
+wasm:opcode:local.set<T>(arg0: T):before { var a: i32; a = arg0; var b: f64 = arg0; }

@@ -1,0 +1,3 @@
+use ;
+fn (a: i32) { }
+wasm:begin { }
