@@ -74,6 +74,28 @@ fn wrong_scripts_are_told_what_is_wrong() {
     assert!(differing.is_empty(), "{}", differing.join("\n"));
 }
 
+/// What the table of differences has in its columns.
+fn differences() -> Vec<Vec<String>> {
+    let design = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("DESIGN.md")).expect("it can be read");
+    let section = design.split_once("## Differences").expect("the section is there").1;
+    let rows = section.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| matter"));
+    let columns = |row: &str| row.replace("\\|", "\u{1}").split(" | ").map(|column| column.replace('\u{1}', "|")).collect();
+    rows.map(columns).filter(|row: &Vec<String>| row.len() == 5).collect()
+}
+
+#[test]
+fn scripts_that_show_differences_are_accepted_or_refused_as_is_said_there() {
+    let rows = differences();
+    assert!(rows.len() > 30, "{}", rows.len());
+    for row in rows {
+        let script = Source::new(row[0].as_str(), row[3].trim_matches('`'));
+        let said = whamm::check_scripts(&[script], &[]);
+        let refused = row[2].starts_with("an error") && !row[2].contains("except");
+        assert_eq!(said.has_errors(), refused, "{row:?}: {said}");
+        assert_eq!(!said.is_empty() && !said.has_errors(), row[2].contains("a warning"), "{row:?}: {said}");
+    }
+}
+
 #[test]
 fn scripts_say_of_programs_what_was_written_down() {
     let mut differing = Vec::new();
