@@ -9,6 +9,7 @@
 //! - `hooks` says how a module reaches the hooks.
 //! - `scan` finds the places that could be sites, `walk` proves them and says which function they tell the hook.
 
+mod flow;
 mod hooks;
 mod image;
 mod module;
@@ -73,6 +74,8 @@ pub struct FoundSite {
 pub struct Discovery {
     /// Its sites, by address.
     pub sites: Vec<FoundSite>,
+    /// Exits that several functions seem to share, and those: compilers merge the ends of what they have inlined.
+    pub shared: Vec<(CodeAddr, Box<[CodeAddr]>)>,
     /// Conditional jumps to a hook: they cannot be switched.
     pub conditional: Vec<ConditionalJump>,
     /// How it reaches the hooks.
@@ -111,6 +114,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
     // Three runs, each sorted.
     candidates.sort_by_key(|candidate| candidate.address);
     discovery.sites.reserve(candidates.len());
+    let known = walk::Starts { sorted: &starts, bias: module.bias };
     let mut rest = &candidates[..];
     while let Some(first) = rest.first() {
         // All of one function are proved by one walk.
@@ -120,7 +124,7 @@ pub fn discover(module: &Module) -> Result<Discovery, DiscoveryError> {
         let (here, others) = rest.split_at(count.max(1));
         rest = others;
         match walkers.iter_mut().find(|walker| walker.reaches(start)) {
-            Some(walker) => walker.prove(start, here, &mut discovery),
+            Some(walker) => walker.prove(start..end, here, &known, &mut discovery),
             None => discovery.refused.extend(here.iter().map(|candidate| candidate.address)),
         }
         discovery.functions += 1;

@@ -30,6 +30,7 @@ mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;
+mod sharing;
 pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod stub;

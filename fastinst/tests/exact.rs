@@ -74,6 +74,22 @@ fn no_self_time_is_longer_than_its_total_nor_below_nothing() {
 fn every_call_of_a_position_independent_cxx_program_is_timed() {
     let Some((profile, _)) = observed("library.cc", &["-O2", "-fPIE", "-pie"]) else { return };
     let untimed = |function: &&Value| number(&function["calls"]["value"]) != number(&function["samples"]);
-    let untimed: Vec<&Value> = functions(&profile).iter().filter(untimed).map(|function| &function["name"]).collect();
-    assert!(functions(&profile).len() > 20 && untimed.is_empty(), "{untimed:?}");
+    let figures = |function: &Value| format!("{}: {} of {}", function["name"], function["samples"], function["calls"]["value"]);
+    let untimed: Vec<String> = functions(&profile).iter().filter(untimed).map(figures).collect();
+    let spent = &profile["header"]["spent"];
+    assert!(
+        functions(&profile).len() > 20 && untimed.is_empty(),
+        "{} functions, {untimed:?}, {spent}",
+        functions(&profile).len()
+    );
+}
+
+#[test]
+fn functions_whose_ends_the_compiler_has_merged_are_timed_each_by_itself() {
+    let Some((profile, printed)) = observed("merged.c", &["-O2"]) else { return };
+    assert_eq!(printed, "201\n");
+    for (name, expected) in [("often", 400_000.0), ("rare", 201.0), ("count", 400_000.0), ("main", 1.0)] {
+        assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+    }
+    assert_eq!(number(&profile["header"]["spent"]["lost"]), 0.0);
 }

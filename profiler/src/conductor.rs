@@ -73,6 +73,8 @@ pub struct Conductor {
 struct Part {
     known: bool,
     sites: u32,
+    /// Functions whose ends pass its exits while it is timed: compilers merge the ends of functions.
+    others: Box<[FuncId]>,
     mode: Mode,
     /// Whether its hook has retired it.
     resting: bool,
@@ -88,8 +90,8 @@ struct Life {
 }
 
 impl Part {
-    const fn new() -> Self {
-        Self { known: false, sites: 0, mode: Mode::Count, resting: false, life: None }
+    fn new() -> Self {
+        Self { known: false, sites: 0, others: Box::new([]), mode: Mode::Count, resting: false, life: None }
     }
 }
 
@@ -125,6 +127,11 @@ impl Conductor {
         if !std::mem::replace(&mut part.known, true) {
             self.fresh.push(function);
         }
+    }
+
+    /// A function has exits in common with others: while it is timed, their ends pass a hook for nothing.
+    pub fn ends_with(&mut self, function: FuncId, others: Vec<FuncId>) {
+        self.part(function).others = others.into();
     }
 
     /// A call was timed.

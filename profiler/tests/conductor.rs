@@ -265,3 +265,45 @@ fn a_budget_that_is_larger_is_used_for_more_samples() {
     };
     assert!(samples(0.02) > samples(0.002));
 }
+
+/// How much of the time a function is timed that is called 1,000 times a second, or never, while one that is called millions of times ends
+/// where it does, or elsewhere.
+fn timed_share(rate: f64, merged: bool) -> f64 {
+    let clock = Clock { hz: HZ, step: 26 };
+    let mut conductor = Conductor::new(Policy::default(), clock, COSTS, 7, Ticks(1));
+    let blank = Probe { mode: Mode::Count, skip: 0.0, left: 0, resting: None };
+    let mut world = World { probes: vec![blank; 3], chance: Chance(99), switched: 0, armed: vec![0; 3], now: 1 };
+    (1..=2).for_each(|at| conductor.discovered(FuncId(at), 2));
+    if merged {
+        conductor.ends_with(FuncId(2), vec![FuncId(1)]);
+    }
+    conductor.first(&mut world);
+    let (mut calls, mut time, mut chance) = (vec![0.0; 3], vec![0.0; 3], Chance(5));
+    let (mut now, end, mut timed, mut due) = (1u64, (2.0 * HZ) as u64, 0, 0.0);
+    while now < end {
+        let next = conductor.tick(Ticks(now), &mut world).0.clamp(now + 260_000, now + 26_000_000);
+        let span = (next - now) as f64 / HZ;
+        due += rate * span;
+        let rare = due as u64;
+        due -= rare as f64;
+        for (at, number) in [(1, (5e6 * span) as u64), (2, rare)] {
+            pass(at, number, 200.0, &mut world, &mut conductor, &mut calls, &mut time, &mut chance, (now, next));
+        }
+        let probe = &world.probes[2];
+        timed += if matches!((probe.mode, probe.resting), (Mode::Sample(_), None)) { next - now } else { 0 };
+        now = next;
+        world.now = now;
+    }
+    let profile = conductor.profile(Ticks(now));
+    let counted = profile.functions.iter().find(|function| function.id == FuncId(2)).map_or(0.0, |function| function.calls.value);
+    assert_eq!(counted, calls[2]);
+    timed as f64 / end as f64
+}
+
+#[test]
+fn who_ends_where_a_frequent_function_does_is_timed_for_moments_only() {
+    for rate in [1_000.0, 0.0] {
+        let (alone, merged) = (timed_share(rate, false), timed_share(rate, true));
+        assert!(alone > 0.95 && merged < 0.2, "{rate} calls a second: timed {alone} of the time, {merged} where ends are merged");
+    }
+}

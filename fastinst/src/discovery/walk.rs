@@ -3,11 +3,13 @@
 //! On the way it follows what registers hold that were loaded with an address: so it believes to know which function a site tells its
 //! hook. It is a belief, since another way may lead to the site with another value; hooks compare it with what they are told.
 
+use super::flow::{Flow, number};
 use super::image::Code as Segment;
 use super::scan::Candidate;
 use super::{Discovery, site};
+use crate::probe::Kind;
 use callpatch::x86::Transfer;
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 use std::ops::Range;
 use wordpatch::CodeAddr;
 
@@ -29,34 +31,57 @@ pub(super) fn end_of(starts: &[u64], address: CodeAddr, bias: usize) -> CodeAddr
     end.map_or(CodeAddr::new(usize::MAX), |end| CodeAddr::new(bias.wrapping_add(end as usize)))
 }
 
+/// Where functions begin, as the file says, and how far away it was loaded.
+pub(super) struct Starts<'s> {
+    pub(super) sorted: &'s [u64],
+    pub(super) bias: usize,
+}
+
+impl Starts<'_> {
+    /// Whether one begins there.
+    fn has(&self, address: u64) -> bool {
+        self.sorted.binary_search(&address.wrapping_sub(self.bias as u64)).is_ok()
+    }
+}
+
 /// A decoder for a whole segment: to make one takes longer than to decode a small function.
 pub(super) struct Walker<'b> {
     span: Range<CodeAddr>,
     decoder: Decoder<'b>,
+    flow: Flow,
 }
 
 impl<'b> Walker<'b> {
     pub(super) fn new(segment: &Segment<'b>, bias: usize) -> Self {
         let start = CodeAddr::new(bias.wrapping_add(segment.address as usize));
         let decoder = Decoder::with_ip(64, segment.bytes, start.get() as u64, DecoderOptions::NONE);
-        Self { span: start..start.offset(segment.bytes.len() as isize), decoder }
+        Self { span: start..start.offset(segment.bytes.len() as isize), decoder, flow: Flow::default() }
     }
 
     pub(super) fn reaches(&self, address: CodeAddr) -> bool {
         self.span.contains(&address)
     }
 
-    /// Proves the candidates of the function that begins at `start`, which it reaches.
-    pub(super) fn prove(&mut self, start: CodeAddr, candidates: &[Candidate], found: &mut Discovery) {
+    /// Proves the candidates of a function whose beginning it reaches. Functions are told from data by where they begin.
+    pub(super) fn prove(&mut self, code: Range<CodeAddr>, candidates: &[Candidate], starts: &Starts<'_>, found: &mut Discovery) {
+        let start = code.start;
         let offset = start.distance_from(self.span.start) as usize;
         if self.decoder.set_position(offset).is_ok() {
             self.decoder.set_ip(start.get() as u64);
-            prove(&mut self.decoder, start, candidates, found);
+            self.flow.clear();
+            prove(&mut self.decoder, code, candidates, (starts, &mut self.flow), found);
+            found.shared.extend(self.flow.shared());
         }
     }
 }
 
-fn prove(decoder: &mut Decoder<'_>, start: CodeAddr, candidates: &[Candidate], found: &mut Discovery) {
+fn prove(
+    decoder: &mut Decoder<'_>,
+    Range { start, end }: Range<CodeAddr>,
+    candidates: &[Candidate],
+    (starts, flow): (&Starts<'_>, &mut Flow),
+    found: &mut Discovery,
+) {
     let mut registers = Registers::default();
     let mut open = candidates.iter().peekable();
     let mut instruction = Instruction::default();
@@ -69,16 +94,21 @@ fn prove(decoder: &mut Decoder<'_>, start: CodeAddr, candidates: &[Candidate], f
         while let Some(passed) = open.next_if(|candidate| candidate.address < at) {
             found.refused.push(passed.address);
         }
-        let Some(candidate) = open.peek() else { return };
+        // Behind the last site there may be jumps back to one that several ways share.
+        if open.peek().is_none() && (at >= end || !flow.may_share()) {
+            return;
+        }
         decoder.decode_out(&mut instruction);
         if instruction.code() == Code::INVALID {
             break;
         }
-        if candidate.address == at {
+        let site = open.next_if(|candidate| candidate.address == at);
+        if let Some(candidate) = site {
             accept(candidate, &registers, start, found);
-            open.next();
         }
-        registers.pass(&instruction);
+        let is_exit = site.is_some_and(|candidate| candidate.kind == Kind::Exit);
+        let function = registers.pass(&instruction).filter(|&(_, address)| starts.has(address));
+        flow.pass(&instruction, function, is_exit);
     }
     found.refused.extend(open.map(|candidate| candidate.address));
 }
@@ -96,12 +126,6 @@ struct Registers {
     held: [Option<u64>; 16],
 }
 
-/// The place of a whole general register.
-fn number(register: Register) -> Option<usize> {
-    let full = register.full_register();
-    full.is_gpr64().then(|| full.number())
-}
-
 const RDI: usize = 7;
 
 impl Registers {
@@ -110,14 +134,20 @@ impl Registers {
         self.held[RDI].map(|address| CodeAddr::new(address as usize))
     }
 
-    /// Follows an instruction.
-    fn pass(&mut self, instruction: &Instruction) {
+    /// Follows an instruction; returns the address that it loads itself.
+    fn pass(&mut self, instruction: &Instruction) -> Option<(usize, u64)> {
         let loaded = self.loaded(instruction);
         match instruction.flow_control() {
-            FlowControl::Next => {}
-            FlowControl::Call | FlowControl::IndirectCall => return self.forget_called(),
-            // What comes next is reached from elsewhere: what callers' registers hold since the beginning is all that stays.
-            FlowControl::Return | FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => return self.forget_called(),
+            // Behind those that end a way, what comes next is reached from elsewhere: what callers' registers hold since the beginning is
+            // all that stays.
+            FlowControl::Call
+            | FlowControl::IndirectCall
+            | FlowControl::Return
+            | FlowControl::UnconditionalBranch
+            | FlowControl::IndirectBranch => {
+                self.forget_called();
+                return None;
+            }
             _ => {}
         }
         // What an instruction writes is its first operand, or nothing that an address is loaded into.
@@ -129,6 +159,7 @@ impl Registers {
         if let Some((number, address)) = loaded {
             self.held[number] = Some(address);
         }
+        loaded.filter(|_| !matches!(instruction.code(), Code::Mov_r64_rm64 | Code::Mov_rm64_r64))
     }
 
     /// The address that an instruction loads into a register.

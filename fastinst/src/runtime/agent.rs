@@ -10,7 +10,7 @@ use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
-use super::{arrivals, clock, guest, measure, modes, sites, tally, threads};
+use super::{arrivals, clock, guest, measure, modes, sharing, sites, tally, threads};
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
@@ -243,7 +243,9 @@ impl Agent {
             let account = &mut self.functions[id.0 as usize];
             account.module = account.module.or_else(|| garden.bed_of(address).map(|(number, _)| number));
             if guest::is_selected(garden, address) {
+                let others = sharing::others(id).into_iter().map(|id| profiler::FuncId(id.0)).collect();
                 self.conductor.discovered(profiler::FuncId(id.0), sites_of(id));
+                self.conductor.ends_with(profiler::FuncId(id.0), others);
             } else {
                 modes::allow(id, false);
             }

@@ -15,7 +15,7 @@
 use super::functions::Id;
 use super::layout::Function;
 use super::sites::{self, Site};
-use super::{clock, skip, stub};
+use super::{clock, sharing, skip, stub};
 use crate::probe::Kind;
 use callpatch::{Act, SetError, State, Switch};
 use profiler::{Draw, Mode, Rest, Skip};
@@ -181,8 +181,12 @@ fn carry_out(function: &Function) -> Result<(), SetError> {
     let Some(board) = function.switchboard() else { return Ok(()) };
     let mut first = Ok(());
     let mut switch = |numbers: &[u32], stub: Option<Stub>| {
-        for site in numbers.iter().filter_map(|&number| sites::get(number)).filter(|site| site.is_ours()) {
-            let result = switch_site(site, stub);
+        for site in numbers.iter().filter_map(|&number| sites::get(number)) {
+            let result = match site.shared.load(Relaxed) {
+                true => sharing::switch(site),
+                false if site.is_ours() => switch_site(site, stub),
+                false => Ok(()),
+            };
             if first.is_ok() {
                 first = result;
             }
@@ -245,6 +249,11 @@ fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
         Some(Stub::TimeEnter) => lead(site, stub::time_enter),
         Some(Stub::TimeExit) => lead(site, stub::time_exit),
     }
+    turn(site, to)
+}
+
+/// On or off, wherever it leads.
+pub(super) fn turn(site: &Site, to: Switch) -> Result<(), SetError> {
     if site.call.state() != Some(to) {
         ACCOUNT.toggles.fetch_add(1, Relaxed);
     }

@@ -21,11 +21,11 @@ use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
 use super::sites::{self, Owners, Site, UNKNOWN};
-use super::{agent, guest, modes, stub};
+use super::{agent, guest, modes, sharing, stub};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
@@ -151,8 +151,14 @@ impl Garden {
         }
         self.beds.push(bed);
         result?;
-        // Nothing to switch: no site is verified yet.
-        Ok(self.boards.extend(numbers))
+        // Nothing to switch: no site is verified yet, but those that are shared, and these are on until one of their functions gets a mode.
+        let mut changed = self.boards.extend(numbers.clone());
+        let mut moves = Moves::default();
+        for (number, site) in numbers.filter_map(|number| Some((number, sites::get(number)?))) {
+            sharing::partners(site).for_each(|id| moves.add(id, number, Kind::Exit));
+        }
+        changed.extend(self.boards.carry_out(moves));
+        Ok(changed)
     }
 
     /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
@@ -163,6 +169,7 @@ impl Garden {
         let first = sites::count();
         // A trampoline, and two slots.
         let room = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16;
+        let shared = Shared::of(found);
         islands.expect(found.sites.iter().map(room).sum());
         functions::expect(found.functions);
         for pages in runs(&found.sites) {
@@ -180,7 +187,7 @@ impl Garden {
             #[allow(unsafe_code)]
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
             match adopted {
-                Ok(call) => plant_site(&mut islands, call, site, (module, bed.transient))?,
+                Ok(call) => plant_site(&mut islands, call, site, &shared.partners(site), (module, bed.transient))?,
                 Err(error) => self.refusals.push(error.to_string()),
             }
         }
@@ -238,11 +245,7 @@ impl Garden {
         let mut moves = Moves::default();
         for (number, site, told) in sites::lessons() {
             match site.owner() {
-                _ if site.shared.load(Relaxed) => {
-                    if let Some(owners) = Owners::of_cell(site.cell().target().get()) {
-                        owners.add(told);
-                    }
-                }
+                _ if site.shared.load(Relaxed) => sharing::learn(number.0, site, told, &mut moves),
                 Some(owner) if owner == told => {}
                 Some(owner) if site.moved.swap(true, Relaxed) => {
                     // Two functions at least: every event tells its own.
@@ -265,6 +268,11 @@ impl Garden {
                     site.moved.store(owner.is_some(), Relaxed);
                     // What counts in line is not this function.
                     site.inline.store(false, Release);
+                    // With the record of its function a stub that counts would count calls that are to be timed, until it is switched below.
+                    if site.kind == Kind::Enter && !site.attached.load(Relaxed) {
+                        site.lead_to(stub::time_enter);
+                        site.pass_counter(true);
+                    }
                     site.function.store(told.0, Relaxed);
                     site.cell().hold(u64::from(told.record()));
                     site.verified.store(true, SeqCst);
@@ -299,16 +307,44 @@ fn address(stub: extern "C" fn()) -> CodeAddr {
     CodeAddr::new(stub as usize)
 }
 
+/// Exits that several functions share, of functions that have enters.
+struct Shared<'d> {
+    exits: HashMap<CodeAddr, &'d [CodeAddr]>,
+    entered: HashSet<CodeAddr>,
+}
+
+impl<'d> Shared<'d> {
+    fn of(found: &'d Discovery) -> Self {
+        let exits: HashMap<_, _> = found.shared.iter().map(|(exit, functions)| (*exit, &functions[..])).collect();
+        let enters = found.sites.iter().filter(|site| site.kind == Kind::Enter && !exits.is_empty());
+        let entered = enters.filter_map(|site| site.function).collect();
+        Self { exits, entered }
+    }
+
+    /// The functions that share a site; none if it has one only.
+    fn partners(&self, site: &FoundSite) -> Vec<Id> {
+        let functions = self.exits.get(&site.address).copied().unwrap_or_default();
+        let entered = functions.iter().filter(|function| self.entered.contains(function));
+        let ids: Vec<Id> = entered.filter_map(|function| functions::add(function.get() as u64)).collect();
+        if ids.len() > 1 { ids } else { Vec::new() }
+    }
+}
+
 /// Makes the trampoline of a site, and puts it into the table.
-fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u32, bool)) -> Result<(), String> {
+fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, partners: &[Id], bed: (u32, bool)) -> Result<(), String> {
     let Some(number) = sites::next() else { return Err("there are more probes than fit into the table".to_owned()) };
     let text = |error: callpatch::IslandError| error.to_string();
     let function = found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
     // Whoever comes by before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
-    let stub = address(if is_enter { stub::count } else { stub::time_exit });
+    let shared = if partners.is_empty() { None } else { sharing::begin(partners) };
+    let stub = address(match shared {
+        Some(_) => stub::shared_exit,
+        None if is_enter => stub::count,
+        None => stub::time_exit,
+    });
     // No record, until its first event has said whose it is.
-    let slots = islands.slot_pair(stub, NO_RECORD.into()).map_err(text)?;
+    let slots = islands.slot_pair(stub, shared.unwrap_or(NO_RECORD).into()).map_err(text)?;
     let (module, transient) = bed;
     let counted = function.filter(|_| is_enter && !transient);
     let make = |at| Trampoline::at(at, counted, number, slots);
@@ -322,7 +358,7 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
     });
     sites::push(Site {
         call,
-        verified: AtomicBool::new(false),
+        verified: AtomicBool::new(shared.is_some()),
         inline: AtomicBool::new(gate.is_some()),
         gate,
         slots,
@@ -333,7 +369,7 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, bed: (u3
         moved: AtomicBool::new(false),
         gone: AtomicBool::new(false),
         attached: AtomicBool::new(false),
-        shared: AtomicBool::new(false),
+        shared: AtomicBool::new(shared.is_some()),
     });
     Ok(())
 }

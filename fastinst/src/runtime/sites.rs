@@ -50,7 +50,7 @@ pub(crate) struct Site {
     pub(crate) gone: AtomicBool,
     /// The user has attached something of his own.
     pub(crate) attached: AtomicBool,
-    /// Sites that several functions share stay on the way over Rust.
+    /// Several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
 }
 
@@ -171,8 +171,9 @@ struct Owner {
 }
 
 pub(crate) const OWNERS: usize = size_of::<Owners>();
-/// So many sites have owners: others stay on the slow path.
-pub(crate) const SHARED_SITES: usize = 1024;
+/// So many sites have owners. Others are switched with the function that ends there first, or, if they are seen to be shared, stay on the slow
+/// path.
+pub(crate) const SHARED_SITES: usize = 1 << 13;
 /// What the cell of a shared site holds instead of the offset of a record, which no record has: this, and the offset of its owners.
 pub(crate) const SHARED_CELL: u32 = 1 << 31;
 
@@ -195,8 +196,13 @@ impl Owners {
 
     /// Of the site whose cell holds this.
     pub(crate) fn of_cell(cell: usize) -> Option<&'static Self> {
+        SHARED.get(Self::number_of_cell(cell)?)
+    }
+
+    /// Their number.
+    pub(crate) fn number_of_cell(cell: usize) -> Option<usize> {
         let offset = u32::try_from(cell).ok()?.checked_sub(SHARED_CELL)?;
-        SHARED.get(offset as usize / OWNERS)
+        Some(offset as usize / OWNERS)
     }
 
     /// Adds a function, if it is not there and there is room. By the agent.
@@ -261,13 +267,14 @@ impl Site {
         }
     }
 
-    /// Whether the profiler may switch it. Two loads are sequentially consistent: they pair with the store of who verifies the site, and of
+    /// Whether the profiler may switch it for one function. Two loads are sequentially consistent: they pair with the store of who verifies the site, and of
     /// who unloads its module.
     pub(crate) fn is_ours(&self) -> bool {
-        self.verified.load(SeqCst)
-            && !self.gone.load(Relaxed)
-            && !self.attached.load(Relaxed)
-            && !self.shared.load(Relaxed)
-            && !super::plant::is_barred(self)
+        self.is_switchable() && !self.shared.load(Relaxed)
+    }
+
+    /// Whether the profiler may switch it.
+    pub(crate) fn is_switchable(&self) -> bool {
+        self.verified.load(SeqCst) && !self.gone.load(Relaxed) && !self.attached.load(Relaxed) && !super::plant::is_barred(self)
     }
 }

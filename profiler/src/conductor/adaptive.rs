@@ -15,6 +15,7 @@
 use super::{Conductor, Life, Part};
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::{Costs, FuncId, Ticks};
+use std::collections::HashSet;
 
 /// The first term, and every term of a function that is timed completely: what is called fewer times is.
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
@@ -26,6 +27,10 @@ const AMPLE: u32 = 1 << 20;
 const COMPLETE: f64 = 0.25;
 const COUNTING: f64 = 0.35;
 const TERMS: f64 = 0.2;
+/// A term that others pass may last so many times as long as the rate lets expect.
+const PATIENCE: f64 = 4.0;
+/// What may be spent on a function that was never called.
+const WAITING: f64 = 0.01;
 /// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few per cent of the call, and
 /// what is timed completely needs no estimate.
 const LONG: f64 = 0.6;
@@ -89,10 +94,15 @@ pub(super) struct Plan {
     way: Way,
     /// Entries a second, as far as is known.
     rate: f64,
+    /// Ends of others a second that pass its exits while it is timed.
+    passing: f64,
+    /// Calls are so rare, and others pass its exits so often, that no term is paid for.
+    is_hopeless: bool,
     counted: u64,
     counted_at: Ticks,
-    /// When it is armed again.
+    /// When it is armed again, and when it was.
     next: Ticks,
+    armed: Ticks,
     quota: u32,
     span: f64,
 }
@@ -137,17 +147,29 @@ impl Conductor {
         let spent = std::mem::take(&mut self.adaptive.spent);
         self.adaptive.paid += spent;
         let surge = spent > SURGE * budget * elapsed;
-        if beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE) {
+        let chooses = beginning || surge || now.since(self.adaptive.chosen) >= self.clock.ticks(CHOOSE);
+        if chooses {
             self.choose(now, budget);
         }
         self.adaptive.is_open = false;
         for at in 1..self.functions.len() {
             if self.functions[at].lives() {
                 self.attend(at, now, probes);
+            } else if chooses {
+                self.spare(at, budget, probes);
             }
         }
         let pause = if beginning || self.adaptive.is_open { SHORT_TICK.min(WINDOW) } else { TICK };
         Ticks(now.0 + self.clock.ticks(pause).0)
+    }
+
+    /// A function that was never called waits for its first call, to time it; not where others pass its exits meanwhile.
+    fn spare(&mut self, at: usize, budget: f64, probes: &mut impl Probes) {
+        let part = &self.functions[at];
+        let waits = part.known && !part.resting && is_complete(&part.mode) && !part.others.is_empty();
+        if waits && self.passing(at) * self.costs.skip > budget * WAITING * self.clock.hz {
+            self.set(FuncId(at as u32), Mode::Count, probes);
+        }
     }
 
     /// Looks after one function that is called: arms it when its time has come, and stops counting what has become too frequent for that.
@@ -170,6 +192,11 @@ impl Conductor {
             life.account.stop_timing();
             self.set(FuncId(at as u32), Mode::Count, probes);
             return self.attend(at, now, probes);
+        }
+        if is_timed && life.plan.way == Way::Counted && life.plan.is_overdue(now, self.clock.hz) {
+            life.account.stop_timing();
+            self.set(FuncId(at as u32), Mode::Count, probes);
+            return;
         }
         if life.plan.way == Way::Glimpsed && !is_timed && counts_at_rest(&part.mode) {
             return self.glimpse(at, now, probes);
@@ -222,8 +249,10 @@ impl Conductor {
         }
         account.turn(now);
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
+        plan.armed = now;
         let mode = match plan.way {
             Way::Complete => Mode::Sample(Draw { quota: AMPLE, ..COMPLETELY }),
+            Way::Counted if plan.is_hopeless => Mode::Count,
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Glimpsed => Mode::Count,
         };
@@ -254,22 +283,28 @@ impl Conductor {
         let thrift = self.adaptive.thrift;
         let (ticks, began, costs) = (budget * hz, self.began, self.costs);
         let trifle = self.clock.ticks(TRIFLE).0 as f64;
-        let mut order: Vec<(f64, usize, bool)> = Vec::new();
+        let mut order: Vec<Candidate> = Vec::new();
         for (at, part) in self.functions.iter_mut().enumerate().skip(1) {
             if part.lives()
                 && let Some(Life { account, plan }) = part.life.as_deref_mut()
             {
                 plan.count(account.entries, began, now, hz);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
-                order.push((plan.rate, at, is_long));
+                order.push(Candidate { at, rate: plan.rate, passing: 0.0, is_long });
             }
         }
-        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for candidate in &mut order {
+            candidate.passing = self.passing(candidate.at);
+        }
+        order.sort_by(|a, b| a.cost(&costs).total_cmp(&b.cost(&costs)));
         let complete = self.time_completely(&order, ticks * COMPLETE * thrift);
+        order.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
-        for ((rate, at, _), complete) in order.into_iter().zip(complete) {
+        for Candidate { at, rate, passing, .. } in order {
+            let complete = complete.contains(&at);
             let Some(life) = &mut self.functions[at].life else { continue };
+            life.plan.passing = passing;
             let (counted, so_far) = (rate * costs.count, life.account.entries as f64 * costs.count);
             life.plan.way = if complete {
                 Way::Complete
@@ -286,25 +321,31 @@ impl Conductor {
         self.pace(&sampled, ticks);
     }
 
-    /// Which functions are timed completely, of those in the order of their rates: first long ones, then all, the rarest first, as long as
-    /// it is paid for.
-    fn time_completely(&self, order: &[(f64, usize, bool)], ticks: f64) -> Vec<bool> {
-        let mut chosen = vec![false; order.len()];
+    /// Which functions are timed completely, of those in the order of what it costs: first long ones, then all, the cheapest first, as long
+    /// as it is paid for.
+    fn time_completely(&self, order: &[Candidate], ticks: f64) -> HashSet<usize> {
+        let mut chosen = HashSet::new();
         let mut left = ticks;
         for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
-            for (&(rate, _, is_long), chosen) in order.iter().zip(&mut chosen) {
-                let cost = rate * (self.costs.pair + 2.0);
-                if *chosen || (only_long && !is_long) {
+            for candidate in order.iter().filter(|candidate| candidate.is_long || !only_long) {
+                let cost = candidate.cost(&self.costs);
+                if chosen.contains(&candidate.at) {
                     continue;
                 }
                 if left - cost < kept {
                     break;
                 }
                 left -= cost;
-                *chosen = true;
+                chosen.insert(candidate.at);
             }
         }
         chosen
+    }
+
+    /// How often a second ends of other functions pass the exits of this one.
+    fn passing(&self, at: usize) -> f64 {
+        let rate = |other: &FuncId| self.functions.get(other.0 as usize)?.life.as_ref().map(|life| life.plan.rate);
+        self.functions[at].others.iter().filter_map(rate).sum()
     }
 
     /// How long cycles are, so that terms are paid for.
@@ -320,12 +361,15 @@ impl Conductor {
             let variation = account.variation().clamp(0.25, 16.0);
             let (least, most) = QUOTA;
             // Calls that differ much need more; but not at the price of longer cycles.
-            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / term_cost(&costs, plan.rate).max(1.0);
-            let quota = (least * variation).min(affordable).clamp(least, most);
+            let cost = plan.term_cost(&costs);
+            let affordable = (share * CYCLE.0 - costs.toggle).max(0.0) / cost.max(1.0);
+            let least = if plan.is_passed() { 1.0 } else { least };
+            let quota = (QUOTA.0 * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
             let window = if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
-            let by_terms = (quota * term_cost(&costs, plan.rate) + window + costs.toggle * sites_factor(part.sites)) / share;
+            let by_terms = (quota * cost + window + costs.toggle * sites_factor(part.sites)) / share;
             plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
+            plan.is_hopeless = plan.is_passed() && by_terms > CYCLE.1;
         }
     }
 }
@@ -347,14 +391,20 @@ fn is_complete(mode: &Mode) -> bool {
     matches!(mode, Mode::Sample(Draw { skip: Skip::None, .. }))
 }
 
-/// How many calls are left out before one that is timed.
-fn skip(rate: f64) -> f64 {
-    (rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
+/// A function that a way of life is to be chosen for.
+struct Candidate {
+    at: usize,
+    rate: f64,
+    /// Ends of others a second that pass its exits while it is timed.
+    passing: f64,
+    is_long: bool,
 }
 
-/// What timing a call costs, with those that are left out before it.
-fn term_cost(costs: &Costs, rate: f64) -> f64 {
-    costs.pair + skip(rate) * costs.skip
+impl Candidate {
+    /// What it costs a second to time it completely.
+    fn cost(&self, costs: &Costs) -> f64 {
+        self.rate * (costs.pair + 2.0) + self.passing * costs.skip
+    }
 }
 
 /// A function with many sites costs more to switch.
@@ -365,7 +415,33 @@ fn sites_factor(sites: u32) -> f64 {
 impl Plan {
     /// A term of this function.
     fn draw(&self, then: Rest) -> Draw {
-        Draw { quota: self.quota.max(QUOTA.0 as u32), skip: Skip::Geometric { mean: skip(self.rate) }, then }
+        match self.is_passed() {
+            true => Draw { quota: self.quota.max(1), skip: Skip::Geometric { mean: 0.0 }, then },
+            false => Draw { quota: self.quota.max(QUOTA.0 as u32), skip: Skip::Geometric { mean: self.skip() }, then },
+        }
+    }
+
+    /// Whether a term costs less the shorter it is: others that are more frequent pass its exits all the while.
+    fn is_passed(&self) -> bool {
+        self.passing > self.rate
+    }
+
+    /// Whether a term that others pass lasts longer than it may: the function has ceased to be called.
+    fn is_overdue(&self, now: Ticks, hz: f64) -> bool {
+        let expected = f64::from(self.quota) / self.rate * hz;
+        self.is_passed() && (self.is_hopeless || now.since(self.armed).0 as f64 > PATIENCE * expected)
+    }
+
+    /// How many calls are left out before one that is timed.
+    fn skip(&self) -> f64 {
+        (self.rate * TERM / QUOTA.0).clamp(SKIP.0, SKIP.1)
+    }
+
+    /// What timing a call costs, with those that are left out before it, and with the others that pass meanwhile.
+    fn term_cost(&self, costs: &Costs) -> f64 {
+        let skip = if self.is_passed() { 0.0 } else { self.skip() };
+        let passing = (skip + 1.0) * self.passing / self.rate.max(1.0);
+        costs.pair + (skip + passing) * costs.skip
     }
 
     /// Learns the rate of a function whose entries are counted all the time.
