@@ -238,7 +238,7 @@ mod tests {
     fn shared(instructions: &[(&[u8], u64)]) -> Vec<usize> {
         let bytes = code(instructions);
         let mut flow = Flow::default();
-        for instruction in Decoder::with_ip(64, &bytes, BASE, DecoderOptions::NONE).iter() {
+        for instruction in &mut Decoder::with_ip(64, &bytes, BASE, DecoderOptions::NONE) {
             let is_exit = instruction.is_call_near() && instruction.near_branch_target() == HOOK;
             let loads = instruction.code() == Code::Lea_r64_m;
             let loaded = loads.then(|| (number(instruction.op0_register()).unwrap(), instruction.ip_rel_memory_address()));

@@ -202,7 +202,7 @@ fn carve(block: &Header, size: usize) -> Option<usize> {
 pub(crate) fn take(block: &Header, id: Id, into: &mut profiler::Tally) -> bool {
     // SAFETY: (1) null, or a tally, never unmapped.
     let Some(tally) = block.tally(id.record()).and_then(|at| unsafe { at.load(Acquire).as_ref() }) else { return false };
-    if tally.calls.new() == 0 {
+    if tally.calls.untaken() == 0 {
         return false;
     }
     into.function = profiler::FuncId(id.0);
@@ -220,7 +220,7 @@ pub(crate) fn take(block: &Header, id: Id, into: &mut profiler::Tally) -> bool {
 }
 
 impl Sum {
-    fn new(&self) -> u64 {
+    fn untaken(&self) -> u64 {
         self.now.load(Relaxed).wrapping_sub(self.taken.load(Relaxed))
     }
 
@@ -231,10 +231,10 @@ impl Sum {
 
 impl Tally {
     fn read(&self, into: &mut profiler::Tally) {
-        into.calls = self.calls.new();
-        into.ticks = self.ticks.new();
-        into.outermost = (self.outermost_calls.new(), self.outermost.new());
-        into.children = self.children.new();
+        into.calls = self.calls.untaken();
+        into.ticks = self.ticks.untaken();
+        into.outermost = (self.outermost_calls.untaken(), self.outermost.untaken());
+        into.children = self.children.untaken();
         (into.min, into.max) = (!self.min.load(Relaxed), self.max.load(Relaxed));
         into.buckets.clear();
         for (bucket, part, slot) in self.buckets() {
@@ -244,7 +244,7 @@ impl Tally {
             }
         }
         into.arcs.clear();
-        into.arcs.extend(self.call_sites().map(|from| (from.site.load(Relaxed), from.calls.new(), from.ticks.new())));
+        into.arcs.extend(self.call_sites().map(|from| (from.site.load(Relaxed), from.calls.untaken(), from.ticks.untaken())));
     }
 
     fn mark_as_taken(&self, taken: &profiler::Tally) {

@@ -260,10 +260,9 @@ fn a_thread_whose_ring_is_full_adds_its_calls_up_itself() {
         stage.exit(0, Ticks::now().0 + 100_000);
     }
     let (tallies, left) = (stage.tallies(), stage.done());
-    for function in 0..2 {
-        let tally = &tallies[function].1;
+    for (function, (told, tally)) in tallies.iter().enumerate() {
         let rest: Vec<&drain::Done> = left.iter().filter(|done| done.0 == function).map(|done| &done.1).collect();
-        assert_eq!((tallies[function].0, tally.calls + rest.len() as u64), (function, calls));
+        assert_eq!((*told, tally.calls + rest.len() as u64), (function, calls));
         assert_eq!(tally.buckets.iter().map(|bucket| bucket.1).sum::<u64>(), tally.calls);
         assert_eq!(tally.arcs.iter().filter(|arc| arc.1 > 0).collect::<Vec<_>>(), [&(0x77, tally.calls, tally.ticks)]);
         assert_eq!(tally.outermost, (tally.calls, tally.ticks));
