@@ -383,3 +383,25 @@ fn input_reaches_the_program() {
     assert_eq!(output.stdout, b"through\n");
     assert!(Path::new(&module).exists());
 }
+
+#[test]
+fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told() {
+    let place = Place::new("command-unknown");
+    let text = r#"(module (import "env" "lacks" (func $lacks)) (func $calls (call $lacks))
+        (func (export "_start") (call $calls)) (func (export "idle")))"#;
+    let program = place.file("program.wat", text);
+    let refused = place.run(&["run", &program]);
+    assert!(
+        refused.status.code() == Some(1) && errors(&refused).contains("unknown import: \"env\" \"lacks\""),
+        "{}",
+        errors(&refused)
+    );
+    place.good(&["run", "--unknown-imports", "trap", "--invoke", "idle", &program]);
+    let done = place.run(&["run", "--unknown-imports", "trap", &program]);
+    assert_eq!(done.status.code(), Some(134));
+    let told = errors(&done);
+    assert!(
+        told.contains("the program calls \"env\" \"lacks\"") && told.contains("!calls") && told.contains("<function 2>"),
+        "{told}"
+    );
+}

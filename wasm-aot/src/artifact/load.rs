@@ -9,7 +9,7 @@ use crate::module::{ModuleInfo, Names};
 use crate::offsets::Offsets;
 use crate::runtime::{Code, Module, Tables};
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,8 +57,21 @@ impl Opened {
 /// Loads a compiled module.
 pub(crate) fn load(path: &Path, target: &Target) -> Result<Module, Error> {
     let refused = |why: String| Error::Artifact(format!("{}: {why}", path.display()));
+    loaded(&Opened::new(path, target, true).map_err(refused)?, refused)
+}
+
+/// Loads what a file would contain: from a file in memory that has no name, so that its code is mapped as any other's.
+pub(crate) fn load_bytes(bytes: &[u8], target: &Target) -> Result<Module, Error> {
+    let refused = |why: String| Error::Artifact(format!("machine code in memory: {why}"));
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::memfd_create("wasm-aot", flags).map_err(Error::system)?);
+    file.write_all(bytes).map_err(Error::system)?;
+    let header = check(&file, bytes.len(), target).map_err(refused)?;
+    loaded(&Opened { file, len: bytes.len(), header }, refused)
+}
+
+fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, Error> {
     let damaged = || refused("damaged: a table has no whole number of entries; compile the module again".into());
-    let opened = Opened::new(path, target, true).map_err(refused)?;
     let mapping = opened.mapping()?;
     let (bytes, header) = (mapping.bytes(), &opened.header);
     let mut info: ModuleInfo = postcard::from_bytes(&bytes[header.range(Part::Info)]).map_err(|_| damaged())?;

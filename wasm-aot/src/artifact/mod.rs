@@ -22,5 +22,5 @@ mod write;
 
 pub(crate) use array::Array;
 pub(crate) use header::VERSION;
-pub(crate) use load::{Origin, is_machine_code, load, origin};
+pub(crate) use load::{Origin, is_machine_code, load, load_bytes, origin};
 pub(crate) use write::write;

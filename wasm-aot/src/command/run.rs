@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wasm_aot::observer::{self, ProbeCalls, Program};
 use wasm_aot::wasi::{Interruption, Permissions, WasiCtx};
-use wasm_aot::{AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap, Val, ValType};
+use wasm_aot::{
+    AsContextMut, Cache, Engine, Error, Extern, Func, Instance, Limits, Module, Store, Trap, UnknownImport, Val, ValType,
+};
 
 /// Run a program: .wasm, .wat or .aot
 #[derive(Debug, Args)]
@@ -51,6 +53,9 @@ pub(crate) struct Run {
     /// How functions of monitors are called
     #[arg(long, value_name = "HOW", default_value = "inlined", hide = true)]
     monitor_calls: HowCalled,
+    /// What becomes of imports that nothing defines: the program is refused, or traps when it calls one
+    #[arg(long, value_name = "HOW", default_value = "refuse")]
+    unknown_imports: UnknownImports,
     /// Refuse monitors of which an export fits nowhere that it names
     #[arg(long)]
     strict: bool,
@@ -69,6 +74,14 @@ pub(crate) struct Run {
     /// What the program is given
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum UnknownImports {
+    /// The program is not run
+    Refuse,
+    /// It is run, and ends when it calls one
+    Trap,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -225,8 +238,9 @@ impl Run {
             Ok(libraries) => libraries,
             Err(failure) => return (Err(failure), false),
         };
+        let traps = (self.unknown_imports == UnknownImports::Trap).then_some(module);
         let threads = store.data_mut().threads.as_ref().map(|(threads, _)| threads.clone());
-        let linker = match threads::link(engine, store, &libraries, threads.as_ref()) {
+        let linker = match threads::link(engine, store, &libraries, threads.as_ref(), traps) {
             Ok(linker) => linker,
             Err(error) => return (ended(&self.module, error), false),
         };
@@ -248,7 +262,13 @@ impl Run {
                     ended(&self.module, error)
                 }
                 Some(blame) => Err(Failure::with_code(format!("{blame}; the program was stopped"), 134)),
-                None => ended(&self.module, error),
+                None => match &error {
+                    Error::Host(failure) => {
+                        let code = if failure.is::<UnknownImport>() { 134 } else { 1 };
+                        Err(Failure::with_code(format!("{}: {error}{}", self.module.display(), store.host_failure()), code))
+                    }
+                    _ => ended(&self.module, error),
+                },
             },
         };
         (done, has_begun)
@@ -279,7 +299,8 @@ impl Run {
         let libraries = self.libraries(engine)?;
         let (engine, path, module) = (engine.clone(), self.module.clone(), module.clone());
         let ctx = std::mem::replace(&mut store.data_mut().program, WasiCtx::builder().build().map_err(Failure::new)?);
-        let parts = Parts { engine, path, module, libraries, limits, until };
+        let traps = self.unknown_imports == UnknownImports::Trap;
+        let parts = Parts { engine, path, module, libraries, limits, until, traps };
         let threads = Threads::new(parts, ctx, (store.interrupt_handle(), interruption.clone()))?;
         store.data_mut().threads = Some((threads.clone(), threads.world()));
         Ok(Some(threads))

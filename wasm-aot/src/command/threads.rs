@@ -38,6 +38,8 @@ pub(crate) struct Parts {
     pub(crate) limits: Limits,
     /// When the program's time is over.
     pub(crate) until: Option<Instant>,
+    /// Whether imports that nothing defines trap.
+    pub(crate) traps: bool,
 }
 
 #[derive(Debug)]
@@ -159,7 +161,13 @@ impl Group {
             return;
         }
         let parts = &self.parts;
-        let linked = link(&parts.engine, &mut store, &parts.libraries, Some(&Threads(Arc::clone(self))));
+        let linked = link(
+            &parts.engine,
+            &mut store,
+            &parts.libraries,
+            Some(&Threads(Arc::clone(self))),
+            parts.traps.then_some(&parts.module),
+        );
         let instance = linked.and_then(|linker| linker.instantiate(&mut store, &parts.module));
         if let Err(Error::Resource(_)) = instance {
             return;
@@ -220,12 +228,13 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// What a program imports, in a store: WASI, libraries, and what it needs for threads.
+/// What a program imports, in a store: WASI, libraries, and what it needs for threads; and traps for what else this one imports, if one is given.
 pub(crate) fn link(
     engine: &Engine,
     store: &mut Store<World>,
     libraries: &[(String, Module)],
     threads: Option<&Threads>,
+    traps: Option<&Module>,
 ) -> Result<Linker<World>, Error> {
     let mut linker = Linker::new(engine);
     match threads {
@@ -239,6 +248,9 @@ pub(crate) fn link(
         };
         let instance = linker.instantiate(&mut *store, library).map_err(named)?;
         linker.instance(&mut *store, name, instance)?;
+    }
+    if let Some(module) = traps {
+        linker.unknown_imports_as_traps(module)?;
     }
     Ok(linker)
 }

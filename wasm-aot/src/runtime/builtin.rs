@@ -38,7 +38,8 @@ fn is_stopped(vmctx: *mut u8) -> bool {
 extern "C" fn memory_grow(vmctx: *mut u8, memory: u32, pages: u64) -> i64 {
     let (id, store) = (instance(vmctx).memories[memory as usize], store(vmctx));
     let limit = store.limits().memory;
-    let grown = store.memories[id].grow(pages, limit);
+    let demand = store.memories[id].demand(pages);
+    let grown = if store.allows(demand) { store.memories[id].grow(pages, limit) } else { None };
     if is_stopped(vmctx) {
         return GROWTH_INTERRUPTED;
     }
@@ -98,7 +99,8 @@ extern "C" fn table_grow(vmctx: *mut u8, table: u32, count: u64, element: usize)
         stopped.set(stopped.get() || is_stopped(vmctx));
         stopped.get()
     };
-    let grown = store.tables[id].grow(count, element, limit, look);
+    let demand = store.tables[id].demand(count);
+    let grown = if store.allows(demand) { store.tables[id].grow(count, element, limit, look) } else { None };
     if look() { GROWTH_INTERRUPTED } else { grown.map_or(-1, |before| before as i64) }
 }
 

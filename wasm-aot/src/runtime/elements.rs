@@ -7,6 +7,7 @@
 
 use super::bulk;
 use super::definition::define;
+use super::store::{Demand, Demanded};
 use crate::error::Error;
 use crate::types::TableType;
 use crate::vm;
@@ -65,6 +66,12 @@ impl Elements {
     pub(crate) fn range(&mut self, at: u64, count: u64) -> Option<&mut [usize]> {
         let (start, end) = (usize::try_from(at).ok()?, usize::try_from(at.checked_add(count)?).ok()?);
         self.items().get_mut(start..end)
+    }
+
+    /// What is wanted when it is to grow.
+    pub(crate) fn demand(&self, more: u64) -> Demand {
+        let current = self.len() as u64;
+        Demand { of: Demanded::Elements, current, wanted: current.saturating_add(more), maximum: self.ty.maximum }
     }
 
     /// Grows it, and tells how many elements it had; nothing if it cannot grow so much, or is stopped, which it asks about now and then.

@@ -150,11 +150,23 @@ extern "C" fn call_host(function: *mut HostFunction, values: *mut u128) -> u32 {
         Ok(Err(Error::Exception(ExceptionReport { exception: Some(exception), .. }))) if exception.raw(store).is_ok() => {
             Failure::Exception(exception.raw(store).expect("checked"))
         }
-        Ok(Err(error)) => Failure::Error(located(error, store)),
+        Ok(Err(error)) => {
+            note_failure(&error, store);
+            Failure::Error(located(error, store))
+        }
         Err(panic) => Failure::Panic(panic),
     };
     store.pending = Some(failure);
     1
+}
+
+/// Notes where a host function was called that has failed. What a host passes on from code that it has called has failed further in.
+fn note_failure(error: &Error, store: &mut StoreCore) {
+    let Error::Host(error) = error else { return };
+    let address = std::ptr::from_ref(&**error).cast::<()>() as usize;
+    if store.failed_at.0 != address {
+        store.failed_at = (address, backtrace::here(store));
+    }
 }
 
 /// A trap of the host's happens where the host was called.

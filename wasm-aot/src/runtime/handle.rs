@@ -162,12 +162,23 @@ impl Memory {
         let core = context.core();
         let limit = core.limits().memory;
         let refused = || Error::Resource(format!("the memory cannot grow by {pages} pages"));
-        self.data(core)?.grow(pages, limit).ok_or_else(refused)
+        let demand = self.data(core)?.demand(pages);
+        let grown = if core.allows(demand) { self.data(core)?.grow(pages, limit) } else { None };
+        grown.ok_or_else(refused)
     }
 
     /// Its bytes: where they are and how many. Other threads may change those of a shared memory at any time.
     pub fn extent(&self, mut store: impl AsContextMut) -> Result<(*mut u8, usize), Error> {
         Ok(self.data(store.as_context_mut().core())?.extent())
+    }
+
+    /// Its bytes, for as long as nothing else is done with the store. None if threads share it: others may write to it at any time.
+    pub fn bytes<'a>(&self, store: &'a mut impl AsContextMut) -> Result<Option<&'a mut [u8]>, Error> {
+        let mut context = store.as_context_mut();
+        let memory = self.data(context.core())?;
+        let (base, len) = memory.extent();
+        // SAFETY: (1) the memory's own bytes; (2) who borrows the store for as long as the slice keeps code of it, and others, from them.
+        Ok(memory.shared().is_none().then(|| unsafe { std::slice::from_raw_parts_mut(base, len) }))
     }
 
     /// Copies bytes out of it.
@@ -248,7 +259,9 @@ impl Table {
         core.make_room();
         let (raw, limit) = (item.into_raw(ValType::Ref(ty), core)? as usize, core.limits().table);
         let refused = || Error::Resource(format!("the table cannot grow by {count} elements"));
-        self.data(core)?.grow(count, raw, limit, || false).ok_or_else(refused)
+        let demand = self.data(core)?.demand(count);
+        let grown = if core.allows(demand) { self.data(core)?.grow(count, raw, limit, || false) } else { None };
+        grown.ok_or_else(refused)
     }
 }
 

@@ -11,7 +11,7 @@ use super::function::Func;
 use super::handle::{Extern, Global, Memory, Table, Tag};
 use super::linear::{Linear, Style};
 use super::module::{Module, ModuleInner};
-use super::store::{AsContextMut, GlobalData, StoreCore, StoreId, TagData};
+use super::store::{AsContextMut, Demand, Demanded, GlobalData, StoreCore, StoreId, TagData};
 use crate::error::{Error, Printable};
 use crate::module::{ConstOp, Elements as Items, Mode, Space};
 use crate::trap::Trap;
@@ -219,6 +219,15 @@ fn satisfies(found: &ExternType, wanted: &ExternType) -> bool {
     }
 }
 
+/// Asks whether an instance may have something.
+fn allow(core: &mut StoreCore, demand: Demand) -> Result<(), Error> {
+    let refused = || match demand.of {
+        Demanded::Pages => format!("the embedder allows no memory of {} pages", demand.wanted),
+        Demanded::Elements => format!("the embedder allows no table of {} elements", demand.wanted),
+    };
+    core.allows(demand).then_some(()).ok_or_else(|| Error::Resource(refused()))
+}
+
 impl InstanceData {
     /// Has its vmctx say whose it is: whoever finds it by its module sees its store.
     fn know_store(&mut self) {
@@ -359,6 +368,8 @@ impl InstanceData {
                 MemoryAt::Inline(offset) => Some(self.at(offset as i32)),
                 MemoryAt::Pointer(_) => None,
             };
+            let ty = &module.info.memories[index];
+            allow(core, Demand { of: Demanded::Pages, current: 0, wanted: ty.minimum, maximum: ty.maximum })?;
             // SAFETY: (1) the vmctx lives as long as the store, which owns the memory.
             let linear = unsafe { Linear::new(module.info.memories[index], style, inline)? };
             if let MemoryAt::Pointer(offset) = place {
@@ -387,7 +398,8 @@ impl InstanceData {
             let index = module.info.imported.tables as usize + defined;
             let item = init.as_ref().map_or(0, |init| self.evaluate(core, init) as usize);
             let place = self.at(module.layout.table(index as u32).0);
-            let limit = core.limits().table;
+            let (limit, ty) = (core.limits().table, &module.info.tables[index]);
+            allow(core, Demand { of: Demanded::Elements, current: 0, wanted: ty.minimum, maximum: ty.maximum })?;
             // SAFETY: (1) the vmctx lives as long as the store, which owns the table.
             let elements = unsafe { Elements::new(module.table_type(index), item, limit, Some(place))? };
             self.tables.push(core.tables.len());

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::definition::define;
+use super::store::{Demand, Demanded};
 use crate::error::Error;
 use crate::types::MemoryType;
 use crate::vm;
@@ -168,6 +169,12 @@ impl Linear {
     /// How many pages it has.
     pub(crate) fn pages(&self) -> u64 {
         self.extent().1 as u64 / WASM_PAGE
+    }
+
+    /// What is wanted when it is to grow.
+    pub(crate) fn demand(&self, more: u64) -> Demand {
+        let current = self.pages();
+        Demand { of: Demanded::Pages, current, wanted: current.saturating_add(more), maximum: self.ty.maximum }
     }
 
     /// Grows it, and tells how many pages it had; nothing if it cannot grow so much.

@@ -212,6 +212,15 @@ impl Module {
         artifact::load(path.as_ref(), engine.target())
     }
 
+    /// Loads the contents of such a file, as [`precompile`](Self::precompile) has given them.
+    ///
+    /// # Safety
+    /// The bytes are what this engine's version has compiled, and nobody else has changed: they are executed. A digest tells damage, and not hostility.
+    #[allow(unsafe_code, reason = "whoever calls it vouches for what is executed")]
+    pub unsafe fn from_machine_code(engine: &Engine, bytes: &[u8]) -> Result<Self, Error> {
+        artifact::load_bytes(bytes, engine.target())
+    }
+
     /// Checks whether a module is valid, and supported, without keeping it.
     pub fn validate(engine: &Engine, bytes: impl AsRef<[u8]>) -> Result<(), Error> {
         let bytes = binary(bytes.as_ref())?;

@@ -43,6 +43,37 @@ impl Default for Limits {
     }
 }
 
+/// What a program wants more of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Of what.
+    pub of: Demanded,
+    /// How much there is; 0 while an instance is made.
+    pub current: u64,
+    /// How much there would be.
+    pub wanted: u64,
+    /// How much its type allows, if it says so.
+    pub maximum: Option<u64>,
+}
+
+/// What programs can have more or less of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demanded {
+    /// Pages of a linear memory.
+    Pages,
+    /// Elements of a table.
+    Elements,
+}
+
+/// Who is asked before something grows.
+struct Limiter(Box<dyn FnMut(Demand) -> bool + Send>);
+
+impl std::fmt::Debug for Limiter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Limiter")
+    }
+}
+
 /// Identifies a store in handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StoreId(u64);
@@ -99,6 +130,10 @@ pub(crate) struct StoreCore {
     pub(crate) pending: Option<Failure>,
     /// Where the exception was thrown that has left machine code.
     pub(crate) thrown_at: Backtrace,
+    /// Where the host function was called that has failed last, and where its error is, by which it is known.
+    pub(crate) failed_at: (usize, Backtrace),
+    /// Who is asked before something grows.
+    limiter: Option<Limiter>,
     /// Whether words of instances are kept while machine code runs, see [`keep_words`](Self::keep_words).
     pub(super) restores: bool,
     /// The embedder's data, for host functions.
@@ -127,6 +162,8 @@ impl StoreCore {
             enter: HashMap::new(),
             pending: None,
             thrown_at: Backtrace::default(),
+            failed_at: (0, Backtrace::default()),
+            limiter: None,
             restores: false,
             data: std::ptr::null_mut(),
         }
@@ -154,6 +191,12 @@ impl StoreCore {
 
     pub(super) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
+    }
+
+    /// Whether something may grow. A limiter that panics does not allow it.
+    pub(crate) fn allows(&mut self, demand: Demand) -> bool {
+        let Some(Limiter(limiter)) = &mut self.limiter else { return true };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| limiter(demand))).unwrap_or_default()
     }
 
     pub(crate) fn interruption(&self) -> &Arc<Interruption> {
@@ -298,6 +341,17 @@ impl<T> Store<T> {
     /// Sets what instances may take from now on.
     pub fn set_limits(&mut self, limits: Limits) {
         self.parts.core.limits = limits;
+    }
+
+    /// Has somebody asked before memories and tables grow, and before instances get theirs, from now on: what is not allowed fails as if there were no
+    /// memory. It is asked while the program waits, and knows nothing of the store.
+    pub fn set_limiter(&mut self, limiter: impl FnMut(Demand) -> bool + Send + 'static) {
+        self.parts.core.limiter = Some(Limiter(Box::new(limiter)));
+    }
+
+    /// Where the host function was called that has failed last, with an [`Error::Host`]: the Wasm frames.
+    pub fn host_failure(&self) -> &Backtrace {
+        &self.parts.core.failed_at.1
     }
 
     /// Has code of this store trap when `time` is over, or never: a time that no clock reaches is never.

@@ -412,3 +412,125 @@ fn operations_on_many_bytes_and_elements_are_interrupted() {
         assert_eq!(trap(run.call(&mut store, ())), Trap::Interrupted, "{body}");
     }
 }
+
+#[test]
+fn imports_are_looked_up_once_and_missing_ones_are_named_shortly_or_trap() {
+    let engine = quick();
+    let many: String = (0..50).map(|n| format!("(import \"env\" \"f{n}\" (func (param i32)))")).collect();
+    let module = Module::new(&engine, format!("(module {many} (func (export \"f\") (call 7 (i32.const 1))))")).expect("a module");
+    let mut linker = Linker::<()>::new(&engine);
+    let error = one_line(&linker.prelink(&module).expect_err("nothing is defined"));
+    assert!(error.contains("\"f0\"") && error.ends_with("and 44 more") && error.len() < 300, "{error}");
+    linker.func_wrap("env", "f0", |_: i32| ()).expect("a new name");
+    linker.unknown_imports_as_traps(&module).expect("only functions lack");
+    let linked = linker.prelink(&module).expect("all are defined");
+    for _ in 0..3 {
+        let mut store = Store::new(&engine, ());
+        let instance = linked.instantiate(&mut store).expect("an instance");
+        let f = instance.get_typed_func::<(), ()>(&mut store, "f").expect("exported");
+        let error = f.call(&mut store, ()).expect_err("it is called");
+        assert!(error.to_string().contains("\"env\" \"f7\"") && matches!(error, Error::Host(_)), "{error}");
+        let frames: Vec<u32> = store.host_failure().frames.iter().map(|frame| frame.function).collect();
+        assert_eq!(frames, [50]);
+    }
+    let table = Module::new(&engine, "(module (import \"env\" \"t\" (table 1 funcref)))").expect("a module");
+    linker.unknown_imports_as_traps(&table).expect("nothing to define").prelink(&table).expect_err("tables are not made up");
+}
+
+#[test]
+fn a_failure_of_the_host_is_located_where_it_happened_first() {
+    let mut store = Store::new(&quick(), ());
+    let host = Func::wrap(&mut store, |mut caller: Caller<'_, ()>, nested: i32| -> Result<i32, Error> {
+        if nested == 0 {
+            return Err(Error::host("no"));
+        }
+        let inner = caller.get_export("inner").and_then(wasm_aot::Extern::into_func).expect("exported");
+        inner.typed::<i32, i32>(&mut caller)?.call(&mut caller, nested - 1)
+    });
+    let text = "(module (import \"host\" \"f\" (func $f (param i32) (result i32)))
+        (func (export \"outer\") (param i32) (result i32) (call $f (local.get 0)))
+        (func (export \"inner\") (param i32) (result i32) (call $f (local.get 0))))";
+    let instance = with_host(&mut store, host, text);
+    let outer = instance.get_typed_func::<i32, i32>(&mut store, "outer").expect("exported");
+    for (nested, functions) in [(1, &[2, 1][..]), (0, &[1])] {
+        outer.call(&mut store, nested).expect_err("the host fails");
+        let frames: Vec<u32> = store.host_failure().frames.iter().map(|frame| frame.function).collect();
+        assert_eq!(frames, functions);
+    }
+}
+
+#[test]
+fn a_limiter_is_asked_for_everything_that_grows() {
+    use wasm_aot::{Demand, Demanded};
+    let text = "(module (memory 2 9) (table 3 funcref)
+        (func (export \"f\") (param i32) (result i32) (memory.grow (local.get 0)))
+        (func (export \"t\") (param i32) (result i32) (table.grow (ref.null func) (local.get 0))))";
+    let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (own, mut store) = (Arc::clone(&asked), Store::new(&quick(), ()));
+    store.set_limiter(move |demand| {
+        own.lock().expect("no panic").push(demand);
+        demand.wanted <= 4
+    });
+    let instance = instance(&mut store, text);
+    let mut call = |name: &str, by: i32| {
+        let function = instance.get_typed_func::<i32, i32>(&mut store, name).expect("exported");
+        function.call(&mut store, by).expect("no trap")
+    };
+    assert_eq!((call("f", 2), call("f", 1), call("t", 1), call("t", 1)), (2, -1, 3, -1));
+    let seen = |of, current, wanted, maximum| Demand { of, current, wanted, maximum };
+    let (pages, elements) = (Demanded::Pages, Demanded::Elements);
+    let mut all = asked.lock().expect("no panic").clone();
+    all[..2].sort_by_key(|demand| demand.wanted);
+    let expected = [
+        seen(pages, 0, 2, Some(9)),
+        seen(elements, 0, 3, None),
+        seen(pages, 2, 4, Some(9)),
+        seen(pages, 4, 5, Some(9)),
+        seen(elements, 3, 4, None),
+        seen(elements, 4, 5, None),
+    ];
+    assert_eq!(all, expected);
+    let mut store = Store::new(&quick(), ());
+    store.set_limiter(|_| panic!("on purpose"));
+    let error = one_line(&try_instance(&mut store, text).expect_err("nothing is allowed"));
+    assert!(error.contains("allows no"), "{error}");
+}
+
+#[test]
+fn the_bytes_of_a_memory_are_a_slice_unless_threads_share_it() {
+    let mut store = Store::new(&quick(), ());
+    let instance = instance(
+        &mut store,
+        "(module (memory (export \"m\") 1) (data (i32.const 2) \"abc\") (memory (export \"s\") 1 1 shared)
+            (func (export \"f\") (result i32) (i32.load8_u (i32.const 3))))",
+    );
+    let memory = instance.get_memory(&mut store, "m").expect("exported");
+    let bytes = memory.bytes(&mut store).expect("of this store").expect("not shared");
+    assert_eq!((bytes.len(), &bytes[..6]), (65536, &b"\0\0abc\0"[..]));
+    bytes[3] = 7;
+    let f = instance.get_typed_func::<(), i32>(&mut store, "f").expect("exported");
+    assert_eq!(f.call(&mut store, ()).expect("no trap"), 7);
+    let shared = instance.get_memory(&mut store, "s").expect("exported");
+    assert!(shared.bytes(&mut store).expect("of this store").is_none());
+}
+
+#[test]
+#[allow(unsafe_code, reason = "what was compiled here is executed here")]
+fn machine_code_is_loaded_from_memory() {
+    let engine = quick();
+    let code = Module::precompile(&engine, "(module (func (export \"f\") (result i32) (i32.const 41)))").expect("compiled");
+    // SAFETY: (1) compiled just now.
+    let module = unsafe { Module::from_machine_code(&engine, &code) }.expect("loaded");
+    let mut store = Store::new(&engine, ());
+    let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+    let f = instance.get_typed_func::<(), i32>(&mut store, "f").expect("exported");
+    assert_eq!(f.call(&mut store, ()).expect("no trap"), 41);
+    let mut damaged = code.clone();
+    let module = damaged.windows(4).position(|bytes| bytes == b"\0asm").expect("it is inside");
+    damaged[module + 9] ^= 1;
+    for bytes in [&damaged[..], &code[..100], &[]] {
+        // SAFETY: (1) refused.
+        let error = unsafe { Module::from_machine_code(&engine, bytes) }.expect_err("not what was compiled");
+        assert!(one_line(&error).contains("machine code in memory"), "{error}");
+    }
+}
