@@ -55,6 +55,7 @@ traps! {
     Interrupted = TrapCode::unwrap_user(11), "interrupted";
     OutOfMemory = TrapCode::unwrap_user(12), "the host is out of memory";
     Probe = TrapCode::unwrap_user(13), "a probe has ended the program";
+    CastFailure = TrapCode::unwrap_user(14), "cast failure";
 }
 
 impl std::error::Error for Trap {}

@@ -10,7 +10,7 @@ mod read;
 pub(crate) use constant::ConstOp;
 pub(crate) use instruction::instruction_name;
 pub(crate) use names::Names;
-pub(crate) use read::{Body, Reading, operand_type, read, value_type};
+pub(crate) use read::{Body, Reading, heap_type, operand_type, read, value_type};
 
 use crate::types::{FuncType, GlobalType, MemoryType, RefType, TableType};
 use serde::{Deserialize, Serialize};

@@ -483,3 +483,63 @@ fn what_is_not_supported_is_spelled_as_text_is_and_named_with_its_function() {
     let error = one_line(&Module::validate(&quick(), invalid).expect_err("another type"));
     assert!(error.contains("at function 1 (odd)"), "{error}");
 }
+
+#[test]
+fn references_to_functions_are_tested_and_cast_by_their_types() {
+    let tests = [
+        "(ref $a)",
+        "(ref null $a)",
+        "(ref $b)",
+        "(ref $same)",
+        "(ref func)",
+        "(ref null func)",
+        "(ref null nofunc)",
+        "(ref nofunc)",
+    ];
+    let body: String = tests
+        .iter()
+        .enumerate()
+        .map(|(at, ty)| {
+            format!(
+                "(if (ref.test {ty} (local.get $f)) (then (local.set $seen (i32.or (local.get $seen) (i32.const {})))))",
+                1 << at
+            )
+        })
+        .collect();
+    let text = format!(
+        "(module (type $a (func (param i32) (result i32))) (type $b (func)) (type $same (func (param i32) (result i32)))
+            (type $s (struct (field i32))) (type $twice (func (param i32) (result i64)))
+            (import \"host\" \"h\" (func $h (type $b)))
+            (table $t funcref (elem $one $two $h)) (table $nulls 1 funcref)
+            (func $one (type $a) (i32.const 40)) (func $two (type $twice) (i64.const 2))
+            (func $which (param $f funcref) (result i32) (local $seen i32) {body} (local.get $seen))
+            (func (export \"test\") (param i32) (result i32) (call $which (table.get $t (local.get 0))))
+            (func (export \"null\") (result i32) (call $which (table.get $nulls (i32.const 0))))
+            (func (export \"cast\") (param i32) (result i32)
+                (call_ref $a (i32.const 1) (ref.cast (ref $a) (table.get $t (local.get 0)))))
+            (func (export \"cast_null\") (result i32)
+                (ref.is_null (ref.cast (ref null $b) (table.get $nulls (i32.const 0)))))
+            (func (export \"no_object\") (result i32) (ref.test (ref null $s) (ref.null any)))
+            (func (export \"host\") (param externref) (result i32) (ref.test (ref extern) (local.get 0))))"
+    );
+    for engine in [quick(), wasm_aot::Engine::default()] {
+        let mut store = Store::new(&engine, ());
+        let mut linker = Linker::new(&engine);
+        linker.func_wrap("host", "h", || ()).expect("a new name");
+        let module = Module::new(&engine, &text).expect("a module");
+        let instance = linker.instantiate(&mut store, &module).expect("an instance");
+        let mut call = |name: &str, args: &[Val]| {
+            let function = instance.get_func(&mut store, name).expect("exported");
+            function.call(&mut store, args).map(|results| results[0].i32().expect("a number"))
+        };
+        let mut number = |name: &str, args: &[Val]| call(name, args).expect("no trap");
+        let (none, of_all) = (0b110_0010, 0b11_0000);
+        assert_eq!(number("test", &[Val::I32(0)]), of_all | 0b1011, "of $a");
+        assert_eq!(number("test", &[Val::I32(1)]), of_all, "of another type");
+        assert_eq!(number("test", &[Val::I32(2)]), of_all | 0b100, "the host's, of $b");
+        assert_eq!(number("null", &[]), none, "null");
+        assert_eq!((number("cast", &[Val::I32(0)]), number("cast_null", &[]), number("no_object", &[])), (40, 1, 1));
+        assert_eq!(number("host", &[Val::ExternRef(None)]), 0);
+        assert_eq!(trap(call("cast", &[Val::I32(1)])), Trap::CastFailure);
+    }
+}
