@@ -59,7 +59,6 @@ const OWN: &[&str] = &[
     "poll",
     "posix_memalign",
     "pow",
-    "prctl",
     "pthread_setname_np",
     "pthread_sigmask",
     "pwrite",
@@ -80,15 +79,20 @@ const OWN: &[&str] = &[
     "stat64",
     "statx",
     "strlen",
-    "syscall",
     "sysconf",
     "unlink",
     "write",
     "writev",
 ];
 
+/// The library also defines functions of these names, for the program: what we call by them is our own all the same.
+const DOORS: &[&str] = &["prctl", "syscall"];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    for name in DOORS {
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={name},--defsym=__wrap_{name}=fastinst_own_{name}");
+    }
     let own = OWN.iter().map(|name| (*name, format!("fastinst_own_{name}")));
     let same = [("memcpy", "fastinst_own_memmove"), ("bcmp", "fastinst_own_memcmp")].map(|(name, to)| (name, to.to_owned()));
     for (name, to) in own.chain(same) {

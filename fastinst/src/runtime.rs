@@ -12,7 +12,7 @@
 //! - [`clock`] is the program's processor clock, which the policy lives by; [`measure`] knows the counter, and what the stubs cost.
 //! - [`plant`] leads the sites of a module to their trampolines. `arrivals` has that done for modules that come later, `loader` says when.
 //! - [`agent`] is the thread that drains, decides and writes; `handover` is how `fastinst run` gets the profile; `wishes` is how others ask it for something. [`guest`] is what the program sees of us: beginning, end, fork; [`doors`] are the
-//!   functions of the C library that we stand before.
+//!   functions of the C library that we stand before, `sandbox` those through which filters of system calls come, which `filter` judges.
 //! - [`witness`] is the sampling clock: which functions the processor time went to, told by something else than probes.
 
 pub(crate) mod agent;
@@ -22,6 +22,7 @@ pub(crate) mod clock;
 pub(crate) mod doors;
 pub(crate) mod drain;
 pub(crate) mod event;
+mod filter;
 pub(crate) mod functions;
 pub(crate) mod guest;
 pub(crate) mod handover;
@@ -31,6 +32,7 @@ pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;
 mod sharing;
+mod sandbox;
 pub(crate) mod sites;
 pub(crate) mod skip;
 pub(crate) mod stub;

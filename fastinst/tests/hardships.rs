@@ -371,6 +371,31 @@ fn a_filter_of_system_calls_does_not_stop_the_program() {
 }
 
 #[test]
+fn a_filter_that_would_kill_us_ends_the_profile_and_not_the_program() {
+    let Some(trial) = Trial::of("sandbox.c", &["-O2"]) else { return };
+    for (how, is_deadly) in [("deadly", true), ("mine", true), ("harmless", false), ("strange", false)] {
+        let trial = Trial { program: trial.program.clone(), args: vec![how.into()], to: trial.to.clone() };
+        let plain = trial.plain();
+        assert_eq!((text(&plain.stdout).split(' ').next(), plain.status.code()), (Some("0"), Some(3)), "{how}: {plain:?}");
+        for policy in POLICIES {
+            let outcome = trial.under(policy, |_| ());
+            let complaints = text(&outcome.output.stderr);
+            assert_eq!(
+                (&outcome.output.stdout, outcome.output.status),
+                (&plain.stdout, plain.status),
+                "{how} {policy}: {complaints}"
+            );
+            let says_so = complaints.lines().count() == 1 && complaints.contains("the profile ends there");
+            assert_eq!((says_so, complaints.is_empty()), (is_deadly, !is_deadly), "{how} {policy}: {complaints}");
+            if policy == "exact" || policy == "count" {
+                let leaves = if is_deadly { 50_000.0 } else { 250_000.0 };
+                assert_eq!(each_calls(&outcome.profiles, "leaf"), [leaves], "{how} {policy}");
+            }
+        }
+    }
+}
+
+#[test]
 fn namespaces_are_left_and_entered_as_if_the_agent_were_not_there() {
     let Some(trial) = Trial::of("namespaces.c", &["-O2"]) else { return };
     trial.counts();

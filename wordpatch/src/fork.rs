@@ -47,6 +47,15 @@ pub fn owns_code() -> bool {
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 const DONE: u32 = u32::MAX;
 
+/// Whether forks are none of our business any more.
+static LEFT_ALONE: AtomicBool = AtomicBool::new(false);
+
+/// From now on nothing is done when the process forks: for one that may make no system call but its own. Nothing may be patched any more, here
+/// or in its children.
+pub fn leave_forks_alone() {
+    LEFT_ALONE.store(true, Ordering::Release);
+}
+
 /// Registers with the C library, once, and makes sure that what was registered stays.
 pub(crate) fn prepare() {
     let this = threads::current();
@@ -89,6 +98,9 @@ static HELD: Held = Held(UnsafeCell::new(None));
 /// Takes every lock. None of them is ever taken while another is held, and none across code that is not ours, so this waits for
 /// a moment at most.
 extern "C" fn before() {
+    if LEFT_ALONE.load(Ordering::Acquire) {
+        return;
+    }
     if gate::is_closed_here() {
         // Registered twice, and called for the second time: all is done already.
         return;

@@ -92,7 +92,7 @@ pub use code_memory::CodeMemory;
 pub use completion::background_failures;
 pub use config::{Config, ConfigError};
 pub use error::{AdoptError, PatchError, TrapError};
-pub use fork::owns_code;
+pub use fork::{leave_forks_alone, owns_code};
 pub use granule::Granule;
 pub use ground::{Ground, Opening};
 pub use ledger::Phase;

@@ -11,13 +11,15 @@
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
+//! `syscall` and `prctl` have [their own](super::sandbox).
+//!
 //! # Safety
 //!
 //! This module exists to pass on calls whose arguments it does not know.
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, plant};
+use super::{agent, arrivals, guest, loader, plant, sandbox};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -112,7 +114,7 @@ fn look_up(known: &AtomicUsize, name: &CStr) -> usize {
 }
 
 /// The definition behind ours.
-fn next(known: &AtomicUsize, name: &CStr) -> usize {
+pub(super) fn next(known: &AtomicUsize, name: &CStr) -> usize {
     let mut next = known.load(Relaxed);
     if next == 0 {
         // By a constructor that the loader calls before ours.
@@ -142,7 +144,9 @@ static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
 /// Those that do something behind the door as well.
-static OTHERS: [(&AtomicUsize, &CStr); 6] = [
+static OTHERS: [(&AtomicUsize, &CStr); 8] = [
+    (&sandbox::SYSCALL, c"syscall"),
+    (&sandbox::PRCTL, c"prctl"),
     (&DLCLOSE, c"dlclose"),
     (&UNSHARE, c"unshare"),
     (&SETNS, c"setns"),

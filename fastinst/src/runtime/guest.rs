@@ -218,6 +218,18 @@ pub(super) fn before_departure() {
     }
 }
 
+/// The program is about to forbid itself what we need: the profile is written as it is, and from here on nothing of ours makes a system call.
+pub(super) fn stand_down(why: &str) {
+    if !is_observed() {
+        return;
+    }
+    agent::write_now(LAST_WORDS);
+    agent::dismiss(LAST_WORDS);
+    functions::all().for_each(|id| modes::allow(id, false));
+    wordpatch::leave_forks_alone();
+    give_up(why);
+}
+
 /// Whether hooks do anything.
 pub(crate) fn is_running() -> bool {
     RUNNING.load(Relaxed) && is_known_process()
@@ -468,6 +480,9 @@ struct HeldGarden(std::cell::UnsafeCell<Option<(MutexGuard<'static, Garden>, boo
 unsafe impl Sync for HeldGarden {}
 
 extern "C" fn before_fork() {
+    if !is_running() {
+        return;
+    }
     let held = (plant::garden(), plant::is_unloader());
     // SAFETY: (1) we hold the garden, so that no other thread is here.
     unsafe { *HELD.0.get() = Some(held) };
@@ -483,10 +498,10 @@ extern "C" fn after_fork() {
 extern "C" fn in_child() {
     heap::inherit();
     // SAFETY: (1) this thread holds the garden since `before_fork`.
-    if let Some((garden, unloads)) = unsafe { (*HELD.0.get()).take() } {
-        drop(garden);
-        UNLOADS.store(unloads, Relaxed);
-    }
+    // Nothing where nothing runs: in a process that has forbidden itself our system calls, or that we do not know.
+    let Some((garden, unloads)) = (unsafe { (*HELD.0.get()).take() }) else { return };
+    drop(garden);
+    UNLOADS.store(unloads, Relaxed);
     functions::inherit();
     PROCESS.store(os::threads::process(), Release);
     IMAGE.store(0, Relaxed);

@@ -2,6 +2,8 @@
  * Shuts itself in with a filter of system calls, and works on. "before", "clock": another program is started behind the filter
  * ("clock": of perf_event_open). "barrier": no
  * membarrier in any thread. "strict": nothing but what the work needs. Filtered calls fail with EPERM.
+ * "deadly": as strict, in all threads, and whoever makes another call is killed; "mine": the calling thread alone. "harmless": who traces is
+ * killed. "strange": the filter cannot be read.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -61,6 +63,42 @@ static int strict(void) {
     return shut(filter, sizeof filter / sizeof *filter);
 }
 
+#define KILL BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)
+
+static int deadly(int all) {
+    struct sock_filter filter[] = {
+        CALL,
+        IS(SYS_write, 5, 0), IS(SYS_exit_group, 4, 0), IS(SYS_rt_sigreturn, 3, 0), IS(SYS_clock_nanosleep, 2, 0),
+        IS(SYS_newfstatat, 1, 0),
+        KILL,
+        ALLOW,
+    };
+    struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    return all ? shut(filter, program.len)
+               : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static int harmless(void) {
+    struct sock_filter filter[] = {CALL, IS(SYS_ptrace, 0, 1), KILL, ALLOW};
+    return shut(filter, 4);
+}
+
+static int strange(void) {
+    struct sock_fprog program = {7, (struct sock_filter *)8};
+    return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL) == -1 && errno == EFAULT &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) == -1
+               ? harmless() : -1;
+}
+
+static int shut_in_as(const char *how) {
+    return !strcmp(how, "strict")     ? strict()
+           : !strcmp(how, "deadly")   ? deadly(1)
+           : !strcmp(how, "mine")     ? deadly(0)
+           : !strcmp(how, "harmless") ? harmless()
+           : !strcmp(how, "strange")  ? strange()
+                                      : no_barrier();
+}
+
 int main(int argc, char **argv) {
     if (argc > 2 && (!strcmp(argv[1], "before") || !strcmp(argv[1], "clock"))) {
         if (argv[1][0] == 'b' ? no_barrier() : no_clock())
@@ -69,7 +107,10 @@ int main(int argc, char **argv) {
         return 127;
     }
     long sum = work(50000);
-    int shut_in = argc < 2 ? 0 : !strcmp(argv[1], "strict") ? strict() : no_barrier();
+    /* What is printed has room from now on. */
+    static char room[4096];
+    setvbuf(stdout, room, _IOFBF, sizeof room);
+    int shut_in = argc < 2 ? 0 : shut_in_as(argv[1]);
     for (int i = 0; i < 20; i++) {
         struct timespec pause = {0, 2000000};
         sum += work(10000);

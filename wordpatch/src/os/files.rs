@@ -75,6 +75,28 @@ pub unsafe fn write_memory(file: &impl AsRawFd, to: CodeAddr, bytes: &[u8]) -> R
     }
 }
 
+/// Reads memory of this process by its address: what is not mapped is an error.
+pub fn read_own(address: usize, buffer: &mut [u8]) -> Result<(), OsError> {
+    let to = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: buffer.len() };
+    // SAFETY: (1) one part each, and the first is writable for its length; (2) the kernel reads the other, or says that it cannot.
+    let read = unsafe {
+        libc::syscall(
+            libc::SYS_process_vm_readv,
+            super::threads::process(),
+            &raw const to,
+            1usize,
+            &raw const from,
+            1usize,
+            0usize,
+        )
+    };
+    match check("process_vm_readv", read)? {
+        n if n as usize == buffer.len() => Ok(()),
+        _ => Err(OsError { call: "process_vm_readv", errno: libc::EFAULT }),
+    }
+}
+
 /// Waits until a stream takes more, for `patience` at most.
 pub fn await_room(writing: &impl AsRawFd, patience: Duration) {
     await_event(writing, libc::POLLOUT, patience);

@@ -1,0 +1,129 @@
+//! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it goes for a filter of system calls.
+//!
+//! A filter that kills for a call of ours ends the profile: what there is is written before it is installed, the agent's thread ends, the
+//! probes are switched off, and from then on this library makes no system call. One that refuses such calls is lived with. A filter that is
+//! installed by a bare `syscall` instruction passes no door, and is not seen.
+//!
+//! Both doors are passed by every call of that name, so they look at a number and go on; whatever else there is to do is done in Rust.
+//!
+//! # Safety
+//!
+//! This module exists to pass on calls whose arguments it does not know, and to read a filter that the program points to.
+#![allow(unsafe_code)]
+#![allow(unreachable_pub, reason = "the loader reaches them, by name")]
+
+use super::filter::{self, Instruction};
+use super::{doors, guest};
+use std::arch::naked_asm;
+use std::ffi::CStr;
+use std::sync::atomic::AtomicUsize;
+use wordpatch::os::{self, files};
+
+pub(super) static SYSCALL: AtomicUsize = AtomicUsize::new(0);
+pub(super) static PRCTL: AtomicUsize = AtomicUsize::new(0);
+const NAMES: [(&AtomicUsize, &CStr); 2] = [(&SYSCALL, c"syscall"), (&PRCTL, c"prctl")];
+
+/// The registers in which arguments are passed, as a door lays them down.
+#[repr(C)]
+struct Arguments {
+    rax: usize,
+    r9: usize,
+    r8: usize,
+    rcx: usize,
+    rdx: usize,
+    rsi: usize,
+    rdi: usize,
+}
+
+macro_rules! door {
+    ($number:literal $name:ident $next:ident $watched:expr) => {
+        #[doc = concat!("Looks whether a filter is coming, and goes on to the C library's `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As for the C library's.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() {
+            naked_asm!(
+                "endbr64",
+                "cmp edi, {watched}",
+                "je 2f",
+                "mov r11, [rip + {next}]",
+                "test r11, r11",
+                "jz 2f",
+                "jmp r11",
+                "2:",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                "push r9",
+                "push rax",
+                "mov edi, {number}",
+                "mov rsi, rsp",
+                "call {pass}",
+                "mov r11, rax",
+                "pop rax",
+                "pop r9",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "jmp r11",
+                number = const $number,
+                watched = const $watched,
+                next = sym $next,
+                pass = sym pass,
+            )
+        }
+    };
+}
+
+door!(0 syscall SYSCALL libc::SYS_seccomp);
+door!(1 prctl PRCTL libc::PR_SET_SECCOMP);
+
+/// Does what is to be done at a door; returns where it leads.
+extern "C" fn pass(number: u32, given: &Arguments) -> usize {
+    let errno = os::errno();
+    let (next, name) = NAMES[number as usize];
+    let is_deadly = match (number, given.rdi as libc::c_long) {
+        (0, libc::SYS_seccomp) => match given.rsi as u32 {
+            libc::SECCOMP_SET_MODE_STRICT => true,
+            libc::SECCOMP_SET_MODE_FILTER => is_deadly(given.rcx),
+            _ => false,
+        },
+        (1, option) if option == libc::c_long::from(libc::PR_SET_SECCOMP) => match given.rsi as u32 {
+            libc::SECCOMP_MODE_STRICT => true,
+            libc::SECCOMP_MODE_FILTER => is_deadly(given.rdx),
+            _ => false,
+        },
+        _ => false,
+    };
+    if is_deadly {
+        guest::stand_down("the program's filter of system calls kills for what a profile needs: the profile ends there");
+    }
+    let next = doors::next(next, name);
+    os::set_errno(errno);
+    next
+}
+
+/// Whether the filter at an address (`struct sock_fprog`) kills. What cannot be read the kernel will not take either.
+fn is_deadly(program: usize) -> bool {
+    if !guest::is_observed() {
+        return false;
+    }
+    let mut front = [0u64; 2];
+    if files::read_own(program, as_bytes(&mut front)).is_err() {
+        return false;
+    }
+    let len = usize::from(front[0] as u16);
+    let mut filter = vec![Instruction::default(); len.min(filter::LONGEST)];
+    len > 0 && files::read_own(front[1] as usize, as_bytes(&mut filter)).is_ok() && filter::kills(&filter)
+}
+
+fn as_bytes<T: Copy>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: (1) as long as they are; (2) both kinds that are asked for are numbers without gaps.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), size_of_val(values)) }
+}
