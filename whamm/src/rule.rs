@@ -23,7 +23,7 @@ impl Match {
             Event::Opcode(_) | Event::FuncEntry | Event::FuncExit | Event::FuncUnwind | Event::BlockStart | Event::BlockEnd => {
                 format!("wasm:{}:{}", self.event.path(), self.event.mode_name(self.mode))
             }
-            _ => format!("wasm:{}", self.event.path()),
+            _ => format!("{}:{}", self.event.provider(), self.event.path()),
         }
     }
 }
@@ -139,8 +139,11 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         said.push_help(Kind::ParsingError, Some(provider.span), message, help);
         return Vec::new();
     }
+    if provider.pattern.eq_ignore_ascii_case("engine") {
+        return of_engines(rule, said);
+    }
     if !matches(&provider.pattern, "wasm") {
-        unmatched(said, "provider", provider, &["wasm"]);
+        unmatched(said, "provider", provider, &["wasm", "engine"]);
         return Vec::new();
     }
     let is_meant = |name: &str| {
@@ -170,6 +173,20 @@ pub fn expand(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
         return Vec::new();
     }
     modes(rule, &events, said)
+}
+
+/// Events of engines, which have neither packages nor modes.
+fn of_engines(rule: &Rule, said: &mut Diagnostics) -> Vec<Match> {
+    let found = Event::of_engines().filter(|event| matches(&rule.parts[1].pattern, event.names().0));
+    let list: Vec<Match> = found.map(|event| Match { event, mode: Mode::None }).collect();
+    if list.is_empty() {
+        let names: Vec<&str> = Event::of_engines().map(|event| event.names().0).collect();
+        unmatched(said, "event", &rule.parts[1], &names);
+    } else if let Some(more) = rule.parts.get(2) {
+        said.push_help(Kind::ParsingError, Some(more.span), "an event of the engine has no more parts", "as in `engine:trap`");
+        return Vec::new();
+    }
+    list
 }
 
 fn modes(rule: &Rule, events: &[Event], said: &mut Diagnostics) -> Vec<Match> {

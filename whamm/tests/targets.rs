@@ -93,6 +93,38 @@ fn only_what_needs_our_engine_asks_for_it() {
 }
 
 #[test]
+fn what_happens_in_the_engine_is_heard_by_monitors_only() {
+    let text = "report var grown: map<u32, u64>; report var traps: u32;
+        engine:memory_grown / after > before / { grown[memory] += after - before; }
+        engine:trap { traps++; println(\"{} in {} at {}\", code, fid, pc); }
+        engine:thread_* { report shared var threads: u32; threads++; }
+        wasm:opcode:i32.add:before { traps += 0; }";
+    let bytes = monitor(text).unwrap_or_else(|e| panic!("{e}"));
+    let (imports, mut exports) = interface(&bytes);
+    exports.retain(|e| e.starts_with("engine:"));
+    exports.sort();
+    let wanted = [
+        "engine:memory_grown  (memory, before, after)",
+        "engine:thread_end  ()",
+        "engine:thread_start  ()",
+        "engine:trap  (fid, code, pc)",
+    ];
+    assert_eq!(exports, wanted);
+    assert!(imports.contains(&"wasm-aot:ext.v1".to_string()), "{imports:?}");
+    let script = Source::new("x.mm", "engine:trap { println(code); }");
+    let said = whamm::instrument(&[script], &[], b"(module (func nop))", &Options::default()).expect_err("it hears nothing");
+    assert!(said.to_string().contains("`--wei`"), "{said}");
+    for (text, message) in [
+        ("engine:tarp { println(1); }", "did you mean `trap`?"),
+        ("engine:trap:before { println(1); }", "no more parts"),
+        ("engine:trap { println(opname); }", "`opname`"),
+    ] {
+        let said = monitor(text).expect_err(text);
+        assert!(said.contains(message), "{said}");
+    }
+}
+
+#[test]
 fn what_a_monitor_cannot_do_is_an_error_that_names_the_target_that_can() {
     for text in ["wasm:opcode:call:alt { drop_args(); }", "wasm:opcode:i32.add:before { arg0 = 1; }"] {
         let said = monitor(text).expect_err(text);

@@ -1,9 +1,9 @@
 //! What variables and modes mean, in a phrase each.
 
-use super::{Event, Mode};
+use super::{Event, Mode, Occurrence};
 
 /// What stands behind the names of variables; families by their prefix.
-const VARIABLES: [(&str, &str); 40] = [
+const VARIABLES: [(&str, &str); 46] = [
     ("APP_MEMID", "the index of the program's first memory"),
     ("fid", "the index of the function"),
     ("pc", "where the instruction stands, in bytes from the beginning of the function's body; 0 at the function's entry"),
@@ -40,6 +40,12 @@ const VARIABLES: [(&str, &str); 40] = [
     ("target_funcref", "the reference in the table's entry"),
     ("resolved_fid", "the index of the function that is referred to, -1 if it is not known"),
     ("failed", "whether the memory could not grow"),
+    ("functions", "how many functions the program has"),
+    ("bytes", "how large the module or the function's machine code is"),
+    ("before", "how many pages the memory had"),
+    ("after", "how many pages the memory has"),
+    ("code", "which trap it is, -1 if that is not known"),
+    ("thread", "the number of the thread; 0 is the one that the program begins with"),
     ("arg", "an operand; arg0 is the top of the stack, the last that was pushed"),
     ("res", "a result; res0 is the top of the stack"),
     ("imm", "an immediate, in the order of the encoding"),
@@ -90,6 +96,14 @@ pub fn mode(event: Event, mode: Mode) -> &'static str {
             Event::Report => "when the report is due: what is printed here is printed instead of it",
             Event::Begin => "before the program's first instruction",
             Event::End => "when the program has ended, before the report",
+            Event::Engine(what) => match what {
+                Occurrence::ModuleLoaded => "when the program is compiled, before it begins; only in monitors",
+                Occurrence::FunctionCompiled => "when the program is compiled, for each function; only in monitors",
+                Occurrence::MemoryGrown => "when a memory of the program's has grown; only in monitors",
+                Occurrence::Trap => "when the program has ended by a trap; only in monitors",
+                Occurrence::ThreadStart => "when a thread begins to execute the program; only in monitors",
+                Occurrence::ThreadEnd => "when a thread has ended; only in monitors",
+            },
             Event::Opcode(_) => "",
         },
     }
@@ -101,7 +115,7 @@ mod tests {
 
     #[test]
     fn every_variable_and_every_mode_is_explained() {
-        for event in Event::all() {
+        for event in Event::all().chain(Event::of_engines()) {
             for (name, _) in event.variables() {
                 assert!(!variable(&name).is_empty(), "{name} of {}", event.path());
             }

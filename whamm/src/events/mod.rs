@@ -10,7 +10,7 @@ mod nesting;
 mod variables;
 
 pub use nesting::{Nesting, labels, leaves};
-pub use variables::{Bound, Definition, FORMER, Function};
+pub use variables::{Bound, Definition, FORMER, Function, Told};
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -143,6 +143,49 @@ pub enum Event {
     Begin,
     /// When the program has ended, before the report.
     End,
+    /// Something happens in the engine, and at no instruction: only monitors hear of it.
+    Engine(Occurrence),
+}
+
+/// What happens in an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occurrence {
+    /// The program is compiled, and about to begin.
+    ModuleLoaded,
+    /// Thereafter, for each function.
+    FunctionCompiled,
+    /// A memory has grown.
+    MemoryGrown,
+    /// The program has ended by a trap.
+    Trap,
+    /// A thread begins to execute the program.
+    ThreadStart,
+    /// A thread has ended.
+    ThreadEnd,
+}
+
+/// An occurrence, its name, and what is told, by name.
+type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
+
+/// What engines tell of.
+const OCCURRENCES: [Row; 6] = [
+    (Occurrence::ModuleLoaded, "module_loaded", &[("functions", Told::Functions), ("bytes", Told::Bytes)]),
+    (Occurrence::FunctionCompiled, "function_compiled", &[("fid", Told::Fid), ("bytes", Told::Bytes)]),
+    (Occurrence::MemoryGrown, "memory_grown", &[("memory", Told::Memory), ("before", Told::Before), ("after", Told::After)]),
+    (Occurrence::Trap, "trap", &[("code", Told::Code), ("fid", Told::Fid), ("pc", Told::Pc)]),
+    (Occurrence::ThreadStart, "thread_start", &[("thread", Told::Thread)]),
+    (Occurrence::ThreadEnd, "thread_end", &[("thread", Told::Thread)]),
+];
+
+impl Occurrence {
+    fn row(self) -> &'static Row {
+        OCCURRENCES.iter().find(|row| row.0 == self).unwrap_or(&OCCURRENCES[0])
+    }
+
+    /// What is told, by name.
+    pub fn told(self) -> &'static [(&'static str, Told)] {
+        self.row().2
+    }
 }
 
 /// Events that are no instructions: package, name, the event.
@@ -160,8 +203,10 @@ const STRUCTURAL: [(&str, &str, Event); 8] = [
 impl Event {
     /// `package:event`, or only the package.
     pub fn path(self) -> String {
-        if let Self::Opcode(op) = self {
-            return format!("opcode:{}", op.name);
+        match self {
+            Self::Opcode(op) => return format!("opcode:{}", op.name),
+            Self::Engine(what) => return what.row().1.into(),
+            _ => {}
         }
         let found = STRUCTURAL.iter().find(|s| s.2 == self);
         found.map_or_else(
@@ -174,6 +219,7 @@ impl Event {
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Opcode(op) => ("opcode", op.name),
+            Self::Engine(what) => (what.row().1, ""),
             _ => STRUCTURAL.iter().find(|s| s.2 == self).map_or(("", ""), |s| (s.0, s.1)),
         }
     }
@@ -193,7 +239,7 @@ impl Event {
 
     /// Whether it happens at places in the program.
     pub fn has_sites(self) -> bool {
-        !matches!(self, Self::Report | Self::Begin | Self::End)
+        !matches!(self, Self::Report | Self::Begin | Self::End | Self::Engine(_))
     }
 
     /// How many ways there are in which its memories or tables can have 64-bit addresses, beside none at all.
@@ -208,11 +254,21 @@ impl Event {
     pub fn is_new(self) -> bool {
         match self {
             Self::Opcode(op) => CATEGORIES[usize::from(op.category)] == "simd",
-            other => other == Self::FuncUnwind,
+            other => other == Self::FuncUnwind || other.provider() == "engine",
         }
     }
 
-    /// Every event there is.
+    /// Who provides it: the first part of a rule.
+    pub fn provider(self) -> &'static str {
+        if let Self::Engine(_) = self { "engine" } else { "wasm" }
+    }
+
+    /// Every event of engines.
+    pub fn of_engines() -> impl Iterator<Item = Self> {
+        OCCURRENCES.iter().map(|row| Self::Engine(row.0))
+    }
+
+    /// Every event of programs.
     pub fn all() -> impl Iterator<Item = Self> {
         instructions().iter().map(Self::Opcode).chain(STRUCTURAL.iter().map(|s| s.2))
     }

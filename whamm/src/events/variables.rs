@@ -51,8 +51,36 @@ pub enum Bound {
     MemoryBytes,
     /// Whether the instruction is about to trap, where its operands alone do not tell.
     Trap,
+    /// What an engine tells of what happens in it.
+    Told(Told),
     /// Derived.
     Formula(&'static str),
+}
+
+/// What engines tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "named as in the language")]
+pub enum Told {
+    Functions,
+    Bytes,
+    Fid,
+    Memory,
+    Before,
+    After,
+    Code,
+    Pc,
+    Thread,
+}
+
+impl Told {
+    fn ty(self) -> Ty {
+        match self {
+            Self::Bytes | Self::Before | Self::After => Ty::U64,
+            // -1 stands for what is not known.
+            Self::Code | Self::Fid | Self::Pc => Ty::I32,
+            Self::Functions | Self::Memory | Self::Thread => Ty::U32,
+        }
+    }
 }
 
 impl Bound {
@@ -69,6 +97,7 @@ impl Bound {
             Self::Res(n) => format!("res{n}"),
             Self::Local(n) => format!("local{n}"),
             Self::Formula(text) => text.into(),
+            Self::Told(what) => format!("{what:?}").to_ascii_lowercase(),
             Self::OpIdx => "opidx".into(),
             Self::AppMemId => "APP_MEMID".into(),
             Self::ResolvedFid => "resolved_fid".into(),
@@ -174,7 +203,11 @@ impl Event {
     pub fn variable(self, name: &str) -> Option<Definition> {
         match name {
             "APP_MEMID" => return def(Bound::AppMemId, Ty::U32),
-            _ if !self.has_sites() => return None,
+            _ if !self.has_sites() => {
+                let Self::Engine(what) = self else { return None };
+                let told = what.told().iter().find(|told| told.0 == name)?.1;
+                return def(Bound::Told(told), told.ty());
+            }
             "pc" => return def(Bound::Pc, Ty::U32),
             "fid" => return def(Bound::Fid, Ty::U32),
             "opidx" => return def(Bound::OpIdx, Ty::U32),
@@ -201,6 +234,9 @@ impl Event {
             ["APP_MEMID", "fid", "pc", "opidx", "at_func_end", "fname", "file", "line", "probe_id", "local0", "instr_count"]
                 .map(String::from)
                 .into();
+        if let Self::Engine(what) = self {
+            names.extend(what.told().iter().map(|told| told.0.to_string()));
+        }
         if let Self::Opcode(op) = self {
             names.extend(["opname", "category_id", "category_name", "bytecode", "taken", "trap"].map(String::from));
             for word in op.variables.split(' ') {

@@ -98,7 +98,8 @@ pub fn compile(
     let (beginning, ending) = (frames::beginning(program), frames::ending(program));
     let mut groups: Vec<Group<'_>> = beginning.iter().filter_map(group::of).collect();
     groups.extend(group::collect(program, said));
-    let extended = !program.frames.is_empty() || groups.iter().any(Group::is_extended);
+    let hears = program.probes.iter().any(|p| p.matched.event.provider() == "engine");
+    let extended = hears || !program.frames.is_empty() || groups.iter().any(Group::is_extended);
     let elements = elements::replace(program, &mut groups);
     let mut maker = Maker::new(program, libraries, options, extended);
     maker.keep(elements);
@@ -108,6 +109,7 @@ pub fn compile(
     if let Some(group) = ending.as_ref().and_then(group::of) {
         maker.sums(&group, said);
     }
+    maker.reactions();
     let module = maker.module();
     for (span, message, help) in maker.support.refused.drain(..) {
         said.push_help(Kind::WeiError, Some(span), message, help);
@@ -208,6 +210,25 @@ impl<'a> Maker<'a> {
         let shape = (params, results);
         self.support.define(index, &shape, body);
         (index, shape)
+    }
+
+    /// Functions for what happens in the engine.
+    fn reactions(&mut self) {
+        let program = self.program;
+        for probe in program.probes.iter().filter(|p| p.matched.event.provider() == "engine") {
+            let body = &probe.body;
+            let given = name::given_body(body.predicate.as_ref(), &body.stmts, &BTreeMap::new());
+            let (index, shape) = self.function("reaction", false, &given, vec![], |e, _| {
+                e.enter(&body.locals);
+                e.body(body.predicate.as_ref(), &body.stmts);
+            });
+            let event = name::Event { text: probe.matched.path(), counted: false };
+            let text = Name { event: &event, predicate: None, record: None, given: &given }.to_string();
+            match self.exports.iter_mut().find(|e| e.0 == text) {
+                Some(found) => found.1.push((index, shape)),
+                None => self.exports.push((text, vec![(index, shape)])),
+            }
+        }
     }
 
     /// The functions of a group of events, and their exports.

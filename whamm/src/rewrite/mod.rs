@@ -409,6 +409,10 @@ impl<'a> Rewriter<'a> {
                 );
             }
         }
+        for probe in self.program.probes.iter().filter(|p| p.matched.event.provider() == "engine") {
+            let (message, help) = ("a program does not hear of what happens in the engine", "make a monitor: `--wei`");
+            said.push_help(Kind::InstrumentationError, Some(probe.span), message, help);
+        }
         for lost in self.lost.drain(..) {
             said.push(Kind::ProbeWarning, None, lost);
         }
