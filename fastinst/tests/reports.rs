@@ -53,6 +53,30 @@ fn a_function_is_shown_by_its_histogram_and_near_misses_are_named() {
 }
 
 #[test]
+fn the_slowest_calls_are_told_with_what_was_inside_of_them() {
+    if !has("gcc") {
+        return;
+    }
+    let to = folder("slowest");
+    let program = compile("slowest.c", &to, &["-O1", "-g", "-finstrument-functions"]);
+    let kept = to.join("kept.profile");
+    let output = run(fastinst().args(["run", "-o"]).arg(&kept).arg(&program));
+    assert!(output.status.success() && output.stdout == b"1\n", "{output:?}");
+    let told: serde_json::Value = serde_json::from_slice(&report(&kept, &["--format", "json"]).stdout).unwrap();
+    let calls = function(&told, "handle")["exemplars"].as_array().unwrap();
+    let time = |call: &serde_json::Value| call["time"].as_f64().unwrap();
+    assert!(calls.len() > 1 && calls.windows(2).all(|pair| time(&pair[0]) >= time(&pair[1])), "{calls:?}");
+    let (slowest, inside) = (&calls[0], calls[0]["inside"].as_array().unwrap());
+    let told: Vec<(&str, u64)> =
+        inside.iter().map(|inner| (inner["name"].as_str().unwrap(), inner["calls"].as_u64().unwrap())).collect();
+    assert_eq!(told, [("lookup", 2), ("evict_stale", 1)], "{slowest}");
+    // It sleeps so long at least.
+    assert!(inside.iter().all(|inner| (3e7..=time(slowest)).contains(&time(inner))), "{slowest}");
+    let shown = text(&report(&kept, &["--histogram", "handle"]).stdout);
+    assert!(shown.contains("Slowest calls:") && shown.contains("evict_stale (1 call)"), "{shown}");
+}
+
+#[test]
 fn a_profile_that_is_replaced_is_printed_again() {
     let Some((_, kept)) = profiled() else { return };
     let live = kept.with_file_name("live.profile");

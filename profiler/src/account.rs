@@ -15,6 +15,7 @@
 //! The variance of a total or a mean is estimated from how cycles differ, and from how samples within a cycle do, whichever says more:
 //! calls that follow each other are alike, and few cycles know little.
 
+use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
 use crate::histogram::{Histogram, bounds, bucket};
 use crate::{Costs, Sample, Tally, Ticks};
@@ -54,6 +55,7 @@ pub(crate) struct Account {
     pub(crate) arcs: Vec<(u64, u64, u64)>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
+    pub(crate) slowest: Slowest,
     cycle: Cycle,
 }
 

@@ -7,6 +7,7 @@
 mod adaptive;
 
 use crate::account::Account;
+use crate::exemplars::Slow;
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
 use crate::profile::Profile;
 use crate::{Clock, Costs, FuncId, Policy, Ticks};
@@ -139,6 +140,17 @@ impl Conductor {
     pub fn sample(&mut self, sample: &Sample) {
         let costs = self.costs;
         self.account(sample.function).sample(sample, &costs);
+    }
+
+    /// Whether a call of a function is one of its slowest so far.
+    #[inline]
+    pub fn is_slow(&mut self, function: FuncId, ticks: u64) -> bool {
+        self.account(function).slowest.wants(ticks)
+    }
+
+    /// Keeps a call, if it is one of the slowest of its function.
+    pub fn keep(&mut self, function: FuncId, slow: Slow) {
+        self.account(function).slowest.keep(slow);
     }
 
     /// Calls were timed, and added up. Where all calls are timed each stands for itself.

@@ -1,6 +1,7 @@
 //! A profile: what is known of a program's functions, as plain data.
 
 use crate::account::Account;
+use crate::exemplars::{Inner, Slow};
 use crate::figure::{Figure, Mark};
 use crate::histogram::Histogram;
 use crate::reconcile::quotient;
@@ -191,6 +192,20 @@ pub struct Exemplar {
     pub inside: Vec<Callee>,
 }
 
+impl Exemplar {
+    /// From ticks, of which a call that does nothing has `bias`.
+    fn of(slow: &Slow, bias: f64, ns: f64) -> Self {
+        let inside = slow.inside.iter();
+        let callee = |inner: &Inner| Callee { function: inner.function, calls: inner.calls, time: inner.ticks as f64 * ns };
+        Self {
+            time: (slow.ticks as f64 - bias).max(0.0) * ns,
+            thread: slow.thread,
+            at: slow.at.0 as f64 * ns,
+            inside: inside.map(callee).collect(),
+        }
+    }
+}
+
 /// Timed calls of one function inside of a slow call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Callee {
@@ -322,6 +337,7 @@ impl Function {
             lost: account.lost,
             histogram: account.histogram().clone(),
             arcs: arcs(account),
+            exemplars: account.slowest.calls().iter().map(|slow| Exemplar::of(slow, costs.bias, ns)).collect(),
             ..Self::uncalled(id)
         }
     }

@@ -10,13 +10,13 @@ use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
-use super::{arrivals, clock, guest, measure, modes, sharing, sites, tally, threads};
+use super::{arrivals, clock, guest, measure, modes, sharing, sites, stub, tally, threads};
 use crate::format::Format;
 use crate::handover::Writer;
 use crate::names::Names;
 use crate::output;
-use profiler::{Clock, ClockEvidence, Conductor, Mode, Probes, Sample};
-use std::collections::BTreeSet;
+use profiler::{Clock, ClockEvidence, Conductor, Mode, Nesting, Probes, Sample, Slow};
+use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -165,6 +165,8 @@ pub(crate) struct Agent {
     /// When the profile goes to `fastinst run`.
     pace: Pace,
     samples: u64,
+    /// Of each thread, by its block.
+    nestings: HashMap<usize, Nesting>,
     tally: profiler::Tally,
     /// Whether every call is timed.
     is_exact: bool,
@@ -206,6 +208,7 @@ impl Agent {
             written: Instant::now(),
             pace: Pace::new(Instant::now()),
             samples: 0,
+            nestings: HashMap::new(),
             tally: profiler::Tally::default(),
             is_exact: guest::config().policy == profiler::Policy::Exact,
             drained: Instant::now(),
@@ -377,6 +380,7 @@ impl Agent {
                 // It may have been the only one that called some function, and was gone before anybody heard of that.
                 self.make_accounts();
                 self.take_records(block);
+                self.nestings.remove(&std::ptr::from_ref(block).addr());
                 block.state.store(FREE, Release);
             }
         }
@@ -393,16 +397,7 @@ impl Agent {
         // A thread that is faster than we are is left to drain its ring itself.
         while all < RING_COUNT {
             let taken = drain::take(block, &mut batch);
-            for done in &batch[..taken] {
-                self.conductor.sample(&Sample {
-                    function: profiler::FuncId(Id::of_record(done.record).0),
-                    call_site: done.call_site,
-                    ticks: done.ticks,
-                    nested: 0,
-                    children: done.children,
-                    outermost: done.outermost,
-                });
-            }
+            self.take_calls(block, &batch[..taken]);
             all += taken;
             if taken == 0 {
                 break;
@@ -410,6 +405,30 @@ impl Agent {
         }
         self.samples += all as u64;
         all
+    }
+
+    /// Calls of a thread, in the order in which they have ended.
+    fn take_calls(&mut self, block: &Header, calls: &[Done]) {
+        let Self { conductor, nestings, started, .. } = self;
+        let nesting = nestings.entry(std::ptr::from_ref(block).addr()).or_default();
+        let bias = stub::BIAS.load(Relaxed);
+        for done in calls {
+            let function = profiler::FuncId(Id::of_record(done.record).0);
+            let (ticks, children) = (done.ticks, done.children);
+            conductor.sample(&Sample {
+                function,
+                call_site: done.call_site,
+                ticks,
+                nested: 0,
+                children,
+                outermost: done.outermost,
+            });
+            let inside = nesting.end(function, ticks.saturating_sub(bias), children);
+            if conductor.is_slow(function, ticks) {
+                let at = guest::clock().ticks(started.elapsed().as_secs_f64());
+                conductor.keep(function, Slow { ticks, thread: block.clock.thread(), at, inside: inside.to_vec() });
+            }
+        }
     }
 
     /// Takes what a thread has added up itself.

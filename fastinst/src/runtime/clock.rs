@@ -26,7 +26,7 @@ use wordpatch::os::threads::{Tid, current};
 #[derive(Debug)]
 pub(crate) struct ThreadClock {
     version: AtomicU32,
-    /// The thread that has the block; zero if it has ended.
+    /// The thread that has the block; negative if it has ended, and zero before there was any.
     thread: AtomicI32,
     /// What its clock said when it got the block.
     began: AtomicU64,
@@ -42,7 +42,7 @@ impl ThreadClock {
         let thread = current();
         let now = nanoseconds(thread).unwrap_or(0);
         self.change(|clock| {
-            let unsaid = clock.thread.load(Relaxed) != 0;
+            let unsaid = clock.thread.load(Relaxed) > 0;
             if unsaid {
                 let worked = clock.latest.load(Relaxed).saturating_sub(clock.began.load(Relaxed));
                 clock.done.fetch_add(worked, Relaxed);
@@ -61,8 +61,13 @@ impl ThreadClock {
             let now = now.max(clock.latest.load(Relaxed));
             let worked = now.saturating_sub(clock.began.load(Relaxed));
             clock.done.fetch_add(worked, Relaxed);
-            clock.thread.store(0, Relaxed);
+            clock.thread.store(-current().0, Relaxed);
         });
+    }
+
+    /// The number of the thread that has the block, or had it last.
+    pub(crate) fn thread(&self) -> i32 {
+        self.thread.load(Relaxed).abs()
     }
 
     /// By the thread that has the block, with its hooks off.
@@ -91,7 +96,7 @@ impl ThreadClock {
 
     fn sum(&self) -> u64 {
         let (thread, began, done) = (self.thread.load(Relaxed), self.began.load(Relaxed), self.done.load(Relaxed));
-        if thread == 0 {
+        if thread <= 0 {
             return done;
         }
         let now = match nanoseconds(Tid(thread)) {
