@@ -131,6 +131,8 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
     let life = move || {
         threads::ours();
         guest::block_signals();
+        // Tables with hashes draw random numbers, once for each thread: a filter of system calls may be there when they first do.
+        let _ = std::hash::RandomState::new();
         THREAD.store(current().0 as u32, Release);
         if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
             guest::give_up("an invariant of ours is broken");
@@ -177,6 +179,8 @@ pub(crate) struct Agent {
     /// Nanoseconds since 1970.
     began: u64,
     witness: Witness,
+    /// When it was looked whether any thread of the program is left.
+    looked_around: Instant,
 }
 
 /// What the agent knows of a function.
@@ -216,6 +220,7 @@ impl Agent {
             names: Names::default(),
             began: std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64),
             witness: Witness::begin(guest::config().witness, &guest::config().policy),
+            looked_around: Instant::now(),
         };
         let all = agent.meet();
         agent.discover(&all, &mut garden());
@@ -274,6 +279,18 @@ impl Agent {
             if taken.leave {
                 break;
             }
+            if self.is_left_alone() {
+                // Nobody is there to ask for it.
+                self.write();
+                // What the C library calls at the end of the last thread that it knows of is called here.
+                threads::not_ours();
+                let status = wordpatch::os::threads::status_of_first().unwrap_or(0);
+                if status != 0 {
+                    // It was the system call: the C library knows nothing of it.
+                    wordpatch::os::threads::end(status);
+                }
+                break;
+            }
         }
         BEFORE.store(agent_time().as_nanos() as u64, Relaxed);
         guest::agent_leaves(self);
@@ -298,8 +315,21 @@ impl Agent {
         }
     }
 
+    /// Whether the program's threads have ended, all of them, and no door was passed: then this thread must not keep the process.
+    fn is_left_alone(&mut self) -> bool {
+        if self.looked_around.elapsed() < LATEST {
+            return false;
+        }
+        self.looked_around = Instant::now();
+        // Twice: the first list may have missed a thread that was started by one that has just ended.
+        wordpatch::os::threads::first_has_ended() && (0..2).all(|_| wordpatch::os::threads::is_last_but_first())
+    }
+
     /// Whether a profile is to be written because of the time.
     fn is_due(&self) -> bool {
+        if guest::end_is_lost() && self.written.elapsed() >= LATEST {
+            return true;
+        }
         guest::config().interval.is_some_and(|interval| self.written.elapsed() >= interval)
     }
 

@@ -6,6 +6,7 @@
 //! | door | what is done before |
 //! |---|---|
 //! | `_exit`, `_Exit`, exec | the profile is written |
+//! | `exit` | the same, where a child of `vfork` has used up what is called at the end |
 //! | `dlopen`, `dlmopen` | the agent is started, which sees the new module; the loader is asked to say when it has it |
 //! | `dlclose` | nobody switches sites that might go |
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
@@ -84,6 +85,7 @@ doors! {
     10 dlopen c"dlopen" before_dlopen;
     11 dlmopen c"dlmopen" before_dlopen;
     12 quick_exit c"quick_exit" guest::before_departure;
+    13 exit c"exit" guest::before_exit;
 }
 
 /// Does what is to be done at a door; returns where it leads.

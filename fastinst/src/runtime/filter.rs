@@ -2,7 +2,7 @@
 //!
 //! A filter may be for all threads, ours among them, and may kill for a call that it does not know. There is no way to ask a filter that is
 //! there. So the program's own is carried out here, before it is installed, for every call that draining and writing a profile take. One
-//! that refuses is lived with; one that kills ends the profile.
+//! that refuses is lived with, unless it is memory that it refuses; one that kills ends the profile.
 //!
 //! Instructions are those of classic BPF that the kernel accepts of such filters (`seccomp_check_filter`, kernel/seccomp.c).
 
@@ -67,13 +67,16 @@ const CALLS: &[Call] = &[
     (libc::SYS_write, [3, AT, PAGES, 0, 0, 0]),
 ];
 
-/// Whether a filter ends the process, or the thread, or hands over to a supervisor, for one of the calls that we make.
+/// Whether a filter ends the process, or the thread, or hands over to a supervisor, for one of the calls that we make; or refuses memory.
 pub(super) fn kills(filter: &[Instruction]) -> bool {
-    CALLS.iter().any(|call| is_deadly(verdict(filter, call)))
+    CALLS.iter().any(|call| is_deadly(call, verdict(filter, call)))
 }
 
-fn is_deadly(verdict: u32) -> bool {
+fn is_deadly(call: &Call, verdict: u32) -> bool {
     const ACTION: u32 = 0xffff_0000;
+    if call.0 == libc::SYS_mmap && verdict & ACTION == libc::SECCOMP_RET_ERRNO {
+        return true;
+    }
     // A trap's signal is blocked on our thread, which the kernel makes a death of.
     const LIVED_WITH: [u32; 4] =
         [libc::SECCOMP_RET_ALLOW, libc::SECCOMP_RET_ERRNO, libc::SECCOMP_RET_LOG, libc::SECCOMP_RET_TRACE];
@@ -192,7 +195,7 @@ mod tests {
             for deadly in [libc::SECCOMP_RET_KILL_PROCESS, libc::SECCOMP_RET_KILL_THREAD, libc::SECCOMP_RET_TRAP] {
                 assert!(for_one(*number, deadly), "{number}");
             }
-            assert!(!for_one(*number, libc::SECCOMP_RET_ERRNO | 1), "{number}");
+            assert_eq!(for_one(*number, libc::SECCOMP_RET_ERRNO | 1), *number == libc::SYS_mmap, "{number}");
         }
         assert!(!for_one(libc::SYS_ptrace, libc::SECCOMP_RET_KILL_PROCESS));
         assert!(!kills(&[answer(libc::SECCOMP_RET_ALLOW)]) && kills(&[answer(libc::SECCOMP_RET_KILL_PROCESS)]));

@@ -203,11 +203,37 @@ pub(super) fn agent_leaves(agent: Agent) {
     ASIDE.store(Box::into_raw(Box::new(agent)), Release);
 }
 
+/// Whether a child of `vfork` has ended by `exit`, and so used up what its parent would have called at the end.
+static END_LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether nobody is going to tell when the process ends: then the profile is written every now and then.
+pub(super) fn end_is_lost() -> bool {
+    END_LOST.load(Relaxed)
+}
+
 /// Called by the loader at the end of the process.
 extern "C" fn leave() {
-    if is_observed() {
+    if !is_running() {
+        return;
+    }
+    if !is_own_process() {
+        // The memory is our parent's, in which the agent is.
+        END_LOST.store(true, Relaxed);
         agent::write_now(LAST_WORDS);
-        RUNNING.store(false, Release);
+        return;
+    }
+    // The agent may have ended because no thread but its own was left, and it is this one that calls us.
+    if !ASIDE.load(Acquire).is_null() {
+        let _ = start_agent();
+    }
+    agent::write_now(LAST_WORDS);
+    RUNNING.store(false, Release);
+}
+
+/// Before `exit`, which runs functions of the program first: they are waited for, unless we are not called behind them.
+pub(super) fn before_exit() {
+    if end_is_lost() {
+        before_departure();
     }
 }
 

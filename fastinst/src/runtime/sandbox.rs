@@ -1,6 +1,6 @@
 //! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it goes for a filter of system calls.
 //!
-//! A filter that kills for a call of ours ends the profile: what there is is written before it is installed, the agent's thread ends, the
+//! A filter that kills for a call of ours, or refuses memory, ends the profile: what there is is written before it is installed, the agent's thread ends, the
 //! probes are switched off, and from then on this library makes no system call. One that refuses such calls is lived with. A filter that is
 //! installed by a bare `syscall` instruction passes no door, and is not seen.
 //!
@@ -102,7 +102,7 @@ extern "C" fn pass(number: u32, given: &Arguments) -> usize {
         _ => false,
     };
     if is_deadly {
-        guest::stand_down("the program's filter of system calls kills for what a profile needs: the profile ends there");
+        guest::stand_down("the program's filter of system calls forbids what a profile needs: the profile ends there");
     }
     let next = doors::next(next, name);
     os::set_errno(errno);

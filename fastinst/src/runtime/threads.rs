@@ -80,6 +80,11 @@ pub(crate) fn ours() {
     stub::set_thread(our_own());
 }
 
+/// And that it is not any more: it calls what is the program's.
+pub(crate) fn not_ours() {
+    stub::set_thread(std::ptr::null_mut());
+}
+
 /// The calling thread's block, made if this is its first event.
 pub(crate) fn caller<'b>() -> Caller<'b> {
     let block = stub::thread();

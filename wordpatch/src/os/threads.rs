@@ -64,6 +64,42 @@ pub fn wake(word: &AtomicU32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
 }
 
+/// Whether the process's first thread has ended while others live on. Told without opening a file, by what the kernel forgets of a thread that
+/// has ended: where its list of robust locks is (get_robust_list(2)), which the C library has said for each.
+pub fn first_has_ended() -> bool {
+    let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
+    // SAFETY: (1) two words to write.
+    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, process(), &raw mut head, &raw mut len) };
+    result == 0 && head.is_null()
+}
+
+/// Whether the calling thread is the last one but for the process's first, which has ended.
+pub fn is_last_but_first() -> bool {
+    let (this, first) = (current(), Tid(process()));
+    let mut others = 0;
+    let listed = each(|thread| others += u32::from(thread != this && thread != first));
+    listed.is_ok() && others == 0
+}
+
+/// With what status the process's first thread has ended; none if that is hidden, or it has not.
+pub fn status_of_first() -> Option<i32> {
+    let path = Text::new(format_args!("/proc/self/task/{}/stat", process()));
+    let mut buffer = [0; 2048];
+    let text = files::read_start(path.as_c_str(), &mut buffer).ok()?;
+    // The last field (proc_pid_stat(5)), as wait(2) has it.
+    let last = text.trim_ascii_end().rsplit(|&byte| byte == b' ').next()?;
+    let status: i32 = std::str::from_utf8(last).ok()?.parse().ok()?;
+    Some(libc::WEXITSTATUS(status))
+}
+
+/// Ends the calling thread at once: the C library is not told. The last thread's status is the process's.
+pub fn end(status: i32) -> ! {
+    loop {
+        // SAFETY: (1) a number; (2) the caller leaves nothing that others wait for.
+        unsafe { libc::syscall(libc::SYS_exit, status) };
+    }
+}
+
 /// Starts a thread of that name, which nobody waits for. Of the C library this needs `pthread_create` only, and of the standard library nothing:
 /// that would look for functions by name.
 ///
