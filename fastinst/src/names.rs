@@ -21,9 +21,31 @@ pub(crate) struct Name {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: HashMap<usize, Option<Symbols>>,
+    /// What was asked of modules whose symbols were not read, and how often.
+    looked_up: HashMap<(usize, CodeAddr), Option<Symbol>>,
+    looks: HashMap<usize, u32>,
 }
 
+/// How many addresses of a module are looked up one by one before its symbols are read: a look takes a tenth of what reading does.
+const LOOKS: u32 = 8;
+
 impl Names {
+    /// The function of a module that an address lies in. Of a library that only calls functions with probes, one address is asked for or two.
+    fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
+        if let Some(known) = self.looked_up.get(&(bed, address)) {
+            return known.clone();
+        }
+        let module = garden.beds.get(bed)?;
+        let looks = self.looks.entry(bed).or_default();
+        if self.known.contains_key(&bed) || !module.sites.is_empty() || *looks >= LOOKS {
+            return self.symbols(garden, bed)?.name_at(address);
+        }
+        *looks += 1;
+        let symbol = Symbols::look_up(&module.module, address).ok().flatten();
+        self.looked_up.insert((bed, address), symbol.clone());
+        symbol
+    }
+
     fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
         let load = || garden.beds.get(bed).and_then(|bed| Symbols::load(&bed.module).ok());
         self.known.entry(bed).or_insert_with(load).as_mut()
@@ -39,7 +61,7 @@ impl Names {
 
     /// The same, in a module that may be gone.
     pub(crate) fn in_bed(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Name {
-        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address));
+        let symbol = self.at(garden, bed, address);
         if let Some(symbol) = symbol {
             return Name { shown: demangled(&symbol.name), symbol: symbol.name, start: symbol.start };
         }
@@ -51,7 +73,7 @@ impl Names {
 
     /// The symbol of the function that an address lies in, in a module that may be gone.
     pub(crate) fn symbol(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
-        self.symbols(garden, bed)?.name_at(address)
+        self.at(garden, bed, address)
     }
 
     /// The functions that an address is in by debug information, innermost first.
@@ -70,7 +92,7 @@ impl Names {
         let Some(bed) = bed.or_else(|| garden.bed_of(address).map(|(bed, _)| bed)) else {
             return Label { name: format!("{address}"), offset: address.get() as u64, ..Label::default() };
         };
-        let symbol = self.symbols(garden, bed).and_then(|symbols| symbols.name_at(address));
+        let symbol = self.at(garden, bed, address);
         let name = match symbol.filter(|_| !plain) {
             Some(symbol) => Name { shown: symbol.name, symbol: String::new(), start: symbol.start },
             None => self.in_bed(garden, bed, address),

@@ -10,7 +10,6 @@ pub use demangle::demangled;
 pub use pattern::{Pattern, PatternError};
 
 use crate::discovery::{Contents, DiscoveryError, Image, Module};
-use std::ops::Range;
 use std::path::PathBuf;
 use wordpatch::CodeAddr;
 
@@ -45,20 +44,36 @@ impl std::fmt::Debug for Symbols {
 impl Symbols {
     /// Reads the symbols of a module.
     pub fn load(module: &Module) -> Result<Self, DiscoveryError> {
-        let contents = module.contents()?;
-        let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
-        let image = Image::parse(&contents).map_err(failed)?;
-        let separate = debug_file(&image.build_id().unwrap_or_default());
         let mut functions = Table::default();
-        functions.read(&image, module.bias);
-        if let Some(debug) = &separate
-            && let Ok(contents) = Contents::of(debug)
-            && let Ok(image) = Image::parse(&contents)
-        {
-            functions.read(&image, module.bias);
-        }
+        let separate = with_images(module, |image| functions.read(image, module.bias))?;
         functions.sort();
         Ok(Self { bias: module.bias, functions, debug: separate.unwrap_or_else(|| module.path.clone()), lines: None })
+    }
+
+    /// The function of a module that an address lies in, as [`name_at`](Self::name_at) says, without a table: for one address or two.
+    pub(crate) fn look_up(module: &Module, address: CodeAddr) -> Result<Option<Symbol>, DiscoveryError> {
+        let wanted = address.get().wrapping_sub(module.bias) as u64;
+        let mut best: Option<(u64, u64, Vec<u8>)> = None;
+        with_images(module, |image| {
+            for table in image.function_tables() {
+                for function in table.functions().filter(|function| function.address <= wanted) {
+                    let nearest = best.as_ref().map_or(0, |best| best.0);
+                    if function.address < nearest {
+                        continue;
+                    }
+                    let Some(name) = name_in(table.text(), function.name) else { continue };
+                    let is_better = best.as_ref().is_none_or(|best| function.address > nearest || name < &best.2[..]);
+                    if is_better {
+                        best = Some((function.address, function.size, name.to_vec()));
+                    }
+                }
+            }
+        })?;
+        Ok(best.filter(|&(start, size, _)| size == 0 || wanted - start < size).map(|(start, size, name)| Symbol {
+            name: String::from_utf8_lossy(&name).into_owned(),
+            start: CodeAddr::new(module.bias.wrapping_add(start as usize)),
+            size: size as usize,
+        }))
     }
 
     /// The function that an address lies in.
@@ -97,35 +112,43 @@ impl Symbols {
     }
 }
 
-/// Functions by address. Their names lie in one text: a library has thousands, of which a profile asks for one or two.
+/// Functions by address. Their names stay where they were, in copies of the texts of the file's tables: a library has thousands, of which a
+/// profile asks for one or two.
 #[derive(Default)]
 struct Table {
     rows: Vec<Row>,
-    names: String,
+    texts: Vec<Box<[u8]>>,
 }
 
-/// A function, and where its name lies.
+/// A function, and where its name lies: in which text, from which byte on.
+#[derive(Clone, Copy)]
 struct Row {
     start: CodeAddr,
     size: usize,
-    name: Range<usize>,
+    text: u32,
+    name: u32,
 }
 
 impl Table {
     /// Adds the functions of an image.
     fn read(&mut self, image: &Image<'_>, bias: usize) {
-        for (name, address, size) in image.functions() {
-            let at = self.names.len();
-            self.names.push_str(name);
-            let start = CodeAddr::new(bias.wrapping_add(address as usize));
-            self.rows.push(Row { start, size: size as usize, name: at..self.names.len() });
+        for table in image.function_tables() {
+            let text = self.texts.len() as u32;
+            self.texts.push(table.text().into());
+            self.rows.extend(table.functions().map(|function| Row {
+                start: CodeAddr::new(bias.wrapping_add(function.address as usize)),
+                size: function.size as usize,
+                text,
+                name: function.name,
+            }));
         }
     }
 
     /// Makes [`at`](Self::at) right. Of several names of a function the first in the alphabet stays.
     fn sort(&mut self) {
-        let Self { rows, names } = self;
-        rows.sort_unstable_by(|a, b| (a.start, &names[a.name.clone()]).cmp(&(b.start, &names[b.name.clone()])));
+        let Self { rows, texts } = self;
+        rows.retain(|row| (row.name as usize) < texts[row.text as usize].len());
+        rows.sort_unstable_by(|a, b| a.start.cmp(&b.start).then_with(|| name(texts, a).cmp(&name(texts, b))));
         rows.dedup_by(|a, b| a.start == b.start);
     }
 
@@ -134,8 +157,35 @@ impl Table {
         let row = &self.rows[at];
         let offset = address.distance_from(row.start) as usize;
         let holds = row.size == 0 || offset < row.size;
-        holds.then(|| Symbol { name: self.names[row.name.clone()].to_owned(), start: row.start, size: row.size })
+        let name = String::from_utf8_lossy(name(&self.texts, row).filter(|_| holds)?).into_owned();
+        Some(Symbol { name, start: row.start, size: row.size })
     }
+}
+
+fn name<'t>(texts: &'t [Box<[u8]>], row: &Row) -> Option<&'t [u8]> {
+    name_in(&texts[row.text as usize], row.name)
+}
+
+/// The name that begins there.
+fn name_in(text: &[u8], at: u32) -> Option<&[u8]> {
+    let rest = text.get(at as usize..)?;
+    rest.get(..memchr::memchr(0, rest)?)
+}
+
+/// Shows the image of a module, and that of the debug file that belongs to it, which is returned.
+fn with_images(module: &Module, mut visit: impl FnMut(&Image<'_>)) -> Result<Option<PathBuf>, DiscoveryError> {
+    let contents = module.contents()?;
+    let failed = |error| DiscoveryError::Image { path: module.path.clone(), error };
+    let image = Image::parse(&contents).map_err(failed)?;
+    visit(&image);
+    let separate = debug_file(&image.build_id().unwrap_or_default());
+    if let Some(debug) = &separate
+        && let Ok(contents) = Contents::of(debug)
+        && let Ok(image) = Image::parse(&contents)
+    {
+        visit(&image);
+    }
+    Ok(separate)
 }
 
 /// Where distributions put the debug information that was split off: by build id.
@@ -144,4 +194,22 @@ fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
     let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
     let path = PathBuf::from(format!("/usr/lib/debug/.build-id/{first:02x}/{rest}.debug"));
     path.is_file().then_some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_look_says_what_the_table_says() {
+        let module = Module::loaded().into_iter().next().unwrap();
+        let symbols = Symbols::load(&module).unwrap();
+        let rows = &symbols.functions.rows;
+        assert!(rows.len() > 1000);
+        let (first, last) = (rows[0].start, rows[rows.len() - 1]);
+        let within = rows.iter().step_by(rows.len() / 20).flat_map(|row| [row.start, row.start.offset(row.size as isize)]);
+        for address in within.chain([first.offset(-1), last.start.offset(last.size as isize)]) {
+            assert_eq!(Symbols::look_up(&module, address).unwrap(), symbols.name_at(address), "{address}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use goblin::elf::dynamic::Dynamic;
 use goblin::elf::program_header::{PF_X, PT_INTERP, PT_LOAD, PT_NOTE};
 use goblin::elf::reloc::{R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, RelocSection};
 use goblin::elf::section_header::{SHT_NOBITS, SHT_SYMTAB};
-use goblin::elf::sym::{STT_FUNC, Sym, Symtab};
+use goblin::elf::sym::{STT_FUNC, Symtab};
 use goblin::elf::{Header, ProgramHeader, SectionHeader};
 
 /// Why a file is no image.
@@ -36,6 +36,8 @@ pub(crate) struct Image<'b> {
 /// What the dynamic section leads to.
 #[derive(Debug)]
 struct Tables<'b> {
+    /// Where the symbols lie in the file.
+    symbols_at: usize,
     symbols: Symtab<'b>,
     names: Strings<'b>,
     relocations: Vec<RelocSection<'b>>,
@@ -97,7 +99,7 @@ impl<'b> Image<'b> {
         };
         let is_rela = info.pltrel == goblin::elf::dynamic::DT_RELA;
         let relocations = [section(info.rela, info.relasz, true), section(info.jmprel, info.pltrelsz, is_rela)];
-        Some(Tables { symbols, names, relocations: relocations.into_iter().flatten().collect() })
+        Some(Tables { symbols_at: info.symtab, symbols, names, relocations: relocations.into_iter().flatten().collect() })
     }
 
     /// Slots that the loader fills with the address of a function, by name.
@@ -116,35 +118,30 @@ impl<'b> Image<'b> {
     /// Functions: name, address, size. From the full table of symbols if there is one.
     pub(crate) fn functions(&self) -> Vec<(&'b str, u64, u64)> {
         let mut functions = Vec::new();
-        self.each_function(|symbol, names| {
-            functions.extend(names.get(symbol.st_name).map(|name| (name, symbol.st_value, symbol.st_size)));
-        });
+        for table in self.function_tables() {
+            let named = table.functions().filter_map(|f| Some((table.names.get(f.name as usize)?, f.address, f.size)));
+            functions.extend(named);
+        }
         functions
     }
 
-    fn each_function(&self, mut visit: impl FnMut(&Sym, Strings<'b>)) {
-        let ctx = Ctx::new(Container::Big, goblin::container::Endian::Little);
-        let mut visit_all = |symbols: &Symtab<'b>, names: Strings<'b>| {
-            let defined =
-                symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC && symbol.st_shndx != 0 && symbol.st_value != 0);
-            defined.for_each(|symbol| visit(&symbol, names));
-        };
-        for section in self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB) {
-            let (Some(range), Some(names)) = (self.range(section), self.sections.get(section.sh_link as usize)) else { continue };
-            let symbols = Symtab::parse(self.bytes, range.start, (range.len() / 24).min(MOST), ctx);
-            if let (Ok(symbols), Some(names)) = (symbols, table(self.bytes, names)) {
-                visit_all(&symbols, names);
-            }
-        }
-        if let Some(tables) = &self.dynamic {
-            visit_all(&tables.symbols, tables.names);
-        }
+    /// The tables of symbols that tell of functions.
+    pub(crate) fn function_tables(&self) -> Vec<FunctionTable<'b>> {
+        let full = self.sections.iter().filter(|section| section.sh_type == SHT_SYMTAB).filter_map(|section| {
+            let symbols = self.bytes.get(self.range(section)?)?;
+            Some(FunctionTable { symbols, names: table(self.bytes, self.sections.get(section.sh_link as usize)?)? })
+        });
+        let dynamic = self.dynamic.iter().filter_map(|tables| {
+            let end = tables.symbols_at.checked_add(tables.symbols.len() * SYMBOL)?;
+            Some(FunctionTable { symbols: self.bytes.get(tables.symbols_at..end)?, names: tables.names })
+        });
+        full.chain(dynamic).collect()
     }
 
     /// Where functions begin, sorted: by symbols, or, in a stripped file, by what exception handling knows.
     pub(crate) fn starts(&self) -> Vec<u64> {
-        let mut starts = Vec::new();
-        self.each_function(|symbol, _| starts.push(symbol.st_value));
+        let tables = self.function_tables();
+        let mut starts: Vec<u64> = tables.iter().flat_map(FunctionTable::functions).map(|function| function.address).collect();
         starts.extend(self.unwind_starts());
         starts.extend(self.sections.iter().filter(|section| section.is_executable()).map(|section| section.sh_addr));
         starts.sort_unstable();
@@ -265,6 +262,44 @@ impl<'b> Image<'b> {
             }
         }
         None
+    }
+}
+
+/// The size of a symbol (`Elf64_Sym`, elf(5)).
+const SYMBOL: usize = 24;
+
+/// A table of symbols, of which functions are told. Libraries have ten thousands, so each is looked at where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FunctionTable<'b> {
+    symbols: &'b [u8],
+    names: Strings<'b>,
+}
+
+/// A function, as a table has it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Function {
+    /// Where its name lies in the table's text.
+    pub(crate) name: u32,
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+}
+
+impl<'b> FunctionTable<'b> {
+    /// Those that are defined.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = Function> + use<'b> {
+        const KIND: u8 = 0xf;
+        let (symbols, _) = self.symbols.as_chunks::<SYMBOL>();
+        symbols.iter().take(MOST).filter_map(|symbol| {
+            let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| symbol[at + i]));
+            let (first, address, size) = (word(0), word(8), word(16));
+            let (name, kind, section) = (first as u32, (first >> 32) as u8 & KIND, (first >> 48) as u16);
+            (kind == STT_FUNC && section != 0 && address != 0).then_some(Function { name, address, size })
+        })
+    }
+
+    /// The text that names lie in, each with a zero behind it.
+    pub(crate) fn text(&self) -> &'b [u8] {
+        self.names.0
     }
 }
 

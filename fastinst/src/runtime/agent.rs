@@ -75,8 +75,7 @@ pub(crate) fn write_now(patience: Duration) -> bool {
     }
     let wish = WISHES.ask();
     call();
-    let is_written = || WISHES.is_answered(wish);
-    await_until(patience, is_written) || (output::is_at_disk() && await_until(DISK, is_written))
+    WISHES.await_answer(wish, patience) || (output::is_at_disk() && WISHES.await_answer(wish, DISK))
 }
 
 /// Has the profile written some time soon. Usable in a signal handler.
@@ -134,6 +133,7 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
         // Tables with hashes draw random numbers, once for each thread: a filter of system calls may be there when they first do.
         let _ = std::hash::RandomState::new();
         THREAD.store(current().0 as u32, Release);
+        wordpatch::os::threads::wake_all(&THREAD);
         if std::panic::catch_unwind(AssertUnwindSafe(|| agent.run())).is_err() {
             guest::give_up("an invariant of ours is broken");
             THREAD.store(0, Release);
@@ -146,7 +146,10 @@ pub(crate) fn start(agent: Agent) -> Result<(), OsError> {
     }
     started?;
     // Until it runs: whatever the program does next (a filter of system calls, a namespace) must not meet half a thread.
-    await_until(ARRIVAL, || THREAD.load(Acquire) != u32::MAX);
+    let end = Instant::now() + ARRIVAL;
+    while THREAD.load(Acquire) == u32::MAX && Instant::now() < end {
+        sleep_while_for(&THREAD, u32::MAX, ARRIVAL);
+    }
     Ok(())
 }
 

@@ -18,6 +18,8 @@
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::time::{Duration, Instant};
+use wordpatch::os::threads::{sleep_while_for, wake_all};
 
 #[cfg(test)]
 mod model;
@@ -87,13 +89,32 @@ impl Wishes {
 
     /// Those wishes are granted. By the agent.
     pub(super) fn answer(&self, taken: Taken) {
-        self.answered.store(taken.until, Release);
+        if self.answered.swap(taken.until, AcqRel) != taken.until {
+            wake_all(&self.answered);
+        }
+    }
+
+    /// Waits until this wish was granted, for `patience` at most. Returns whether it was.
+    pub(super) fn await_answer(&self, wish: Wish, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        loop {
+            let answered = self.answered.load(Acquire);
+            let rest = end.saturating_duration_since(Instant::now());
+            if Self::includes(answered, wish) || rest.is_zero() {
+                return Self::includes(answered, wish);
+            }
+            sleep_while_for(&self.answered, answered, rest);
+        }
+    }
+
+    fn includes(answered: u32, wish: Wish) -> bool {
+        // Numbers come round; nobody waits for two milliards of others.
+        answered.wrapping_sub(wish.0) as i32 >= 0
     }
 
     /// Whether this wish, and so all before it, were granted.
     pub(super) fn is_answered(&self, wish: Wish) -> bool {
-        // Numbers come round; nobody waits for two milliards of others.
-        self.answered.load(Acquire).wrapping_sub(wish.0) as i32 >= 0
+        Self::includes(self.answered.load(Acquire), wish)
     }
 
     /// In a forked child: those who asked are in the parent.

@@ -60,8 +60,17 @@ pub fn sleep_while_for(word: &AtomicU32, value: u32, patience: std::time::Durati
 
 /// Wakes one thread that sleeps on `word`. Usable in a signal handler.
 pub fn wake(word: &AtomicU32) {
+    wake_some(word, 1);
+}
+
+/// Wakes all threads that sleep on `word`. Usable in a signal handler.
+pub fn wake_all(word: &AtomicU32) {
+    wake_some(word, i32::MAX);
+}
+
+fn wake_some(word: &AtomicU32, most: i32) {
     // SAFETY: (1) the word lives across the call.
-    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1) };
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most) };
 }
 
 /// Whether the process's first thread has ended while others live on. Told without opening a file, by what the kernel forgets of a thread that
