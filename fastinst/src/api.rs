@@ -132,7 +132,7 @@ impl Session {
             garden.plant_all(&self.policy, first > 0, None);
             for site in (first..sites::count()).filter_map(sites::get) {
                 site.attached.store(true, Release);
-                let _ = site.call.set(Switch::Off);
+                let _ = site.call().set(Switch::Off);
             }
         }
         self.tell();
@@ -189,19 +189,19 @@ impl Session {
         sites::set_callback(probe.0, callback as usize);
         site.lead_to(stub::user);
         site.pass_counter(true);
-        Ok(site.call.set(Switch::On)?)
+        Ok(site.call().set(Switch::On)?)
     }
 
     /// Switches the probe off. Who is in its callback stays there until it returns.
     pub fn deactivate(&self, probe: ProbeId) -> Result<(), Error> {
         let site = live(probe)?;
         site.attached.store(true, Release);
-        Ok(site.call.set(Switch::Off)?)
+        Ok(site.call().set(Switch::Off)?)
     }
 
     /// Whether the probe is on.
     pub fn is_active(&self, probe: ProbeId) -> Result<bool, Error> {
-        Ok(live(probe)?.call.is_on())
+        Ok(live(probe)?.call().is_on())
     }
 
     /// Activates the entries of a function with one callback, and all of its exits with another. Returns how many probes that are.
@@ -281,14 +281,14 @@ fn of_function<'s>(function: CodeAddr) -> impl Iterator<Item = (ProbeId, &'s Sit
 
 fn describe(names: &mut Names, garden: &Garden, id: ProbeId, site: &Site) -> Probe {
     let function_address = site.owner().map(|owner: Id| CodeAddr::new(owner.function().address.load(Relaxed) as usize));
-    let name = names.of(garden, function_address.unwrap_or(site.call.address()));
+    let name = names.of(garden, function_address.unwrap_or(site.call().address()));
     let module = garden.beds.get(site.module as usize).map(|bed| bed.module.path.clone()).unwrap_or_default();
-    let line = names.line_of(garden, function_address.unwrap_or(site.call.address()));
+    let line = names.line_of(garden, function_address.unwrap_or(site.call().address()));
     let (file, line) = line.map_or((None, None), |(file, line)| (Some(file), Some(line)));
     Probe {
         id,
         kind: site.kind,
-        address: site.call.address(),
+        address: site.call().address(),
         function_address,
         function: name.shown,
         symbol: name.symbol,

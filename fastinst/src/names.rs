@@ -21,6 +21,8 @@ pub(crate) struct Name {
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: HashMap<usize, Option<Symbols>>,
+    /// Where modules lay when they were asked for first: one that was unloaded may come back elsewhere.
+    biases: HashMap<usize, usize>,
     /// What was asked of modules whose symbols were not read, and how often.
     looked_up: HashMap<(usize, CodeAddr), Option<Symbol>>,
     looks: HashMap<usize, u32>,
@@ -32,6 +34,7 @@ const LOOKS: u32 = 8;
 impl Names {
     /// The function of a module that an address lies in. Of a library that only calls functions with probes, one address is asked for or two.
     fn at(&mut self, garden: &Garden, bed: usize, address: CodeAddr) -> Option<Symbol> {
+        self.look_where(garden, bed);
         if let Some(known) = self.looked_up.get(&(bed, address)) {
             return known.clone();
         }
@@ -46,7 +49,17 @@ impl Names {
         symbol
     }
 
+    /// What is known of a module is forgotten if it lies elsewhere now.
+    fn look_where(&mut self, garden: &Garden, bed: usize) {
+        let Some(bias) = garden.beds.get(bed).map(|bed| bed.module.bias) else { return };
+        if self.biases.insert(bed, bias).is_some_and(|before| before != bias) {
+            self.known.remove(&bed);
+            self.looked_up.retain(|(of, _), _| *of != bed);
+        }
+    }
+
     fn symbols(&mut self, garden: &Garden, bed: usize) -> Option<&mut Symbols> {
+        self.look_where(garden, bed);
         let load = || garden.beds.get(bed).and_then(|bed| Symbols::load(&bed.module).ok());
         self.known.entry(bed).or_insert_with(load).as_mut()
     }

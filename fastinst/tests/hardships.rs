@@ -263,6 +263,31 @@ fn libraries_that_two_threads_load_and_unload_as_fast_as_they_can_are_counted_ex
 }
 
 #[test]
+fn a_library_that_is_loaded_again_and_again_takes_no_more_than_once_and_is_one_row() {
+    let Some(library) = Trial::of("plugin.c", &["-O2", "-shared", "-fPIC"]) else { return };
+    let Some(trial) = Trial::of("churn.c", &["-O2"]) else { return };
+    let library = library.program.to_str().unwrap();
+    for args in [&[library, "1000"][..], &[library, "1000", "elsewhere"]] {
+        let trial = Trial { program: trial.program.clone(), args: args.iter().map(Into::into).collect(), to: trial.to.clone() };
+        let plain = trial.plain();
+        assert_eq!((text(&plain.stdout), plain.status.code()), ("6000 flat flat\n".to_owned(), Some(4)));
+        for policy in POLICIES {
+            let profiles = trial.behaves_as(&plain, policy, |_| ());
+            let functions = profiles[0]["functions"].as_array().unwrap();
+            let rows = |name: &str| functions.iter().filter(|function| function["name"] == name).count();
+            assert_eq!((rows("plugin"), rows("plugged")), (1, 1), "{args:?} {policy}");
+            if policy == "exact" || policy == "count" {
+                assert_eq!(
+                    (all_calls(&profiles, "plugin"), all_calls(&profiles, "plugged")),
+                    (1000.0, 3000.0),
+                    "{args:?} {policy}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn copies_of_a_template_in_libraries_are_counted_as_the_loader_chose_them() {
     let Some(first) = Trial::of("copies.cc", &["-O2", "-shared", "-fPIC", "-DPART=1"]) else { return };
     let Some(second) = Trial::of("copies.cc", &["-O0", "-shared", "-fPIC", "-DPART=2"]) else { return };

@@ -52,6 +52,14 @@ impl Boards {
 
     fn install(&mut self, mut places: Vec<Place>) {
         places.sort_unstable();
+        places.dedup();
+        // A module that was loaded again: its functions have the boards that they had.
+        let groups = places.chunk_by(|a, b| a.0 == b.0);
+        let unchanged: BTreeSet<Id> = groups.filter(|group| is_board(group)).map(|group| group[0].0).collect();
+        places.retain(|place| !unchanged.contains(&place.0));
+        if places.is_empty() {
+            return;
+        }
         let numbers: Box<[u32]> = places.iter().map(|place| place.2).collect();
         let numbers: &'static [u32] = Box::leak(numbers);
         let mut rest = numbers;
@@ -86,6 +94,14 @@ impl Moves {
     pub(super) fn remove(&mut self, function: Id, number: u32, kind: Kind) {
         self.of(function).remove(&(function, kind == Kind::Exit, number));
     }
+}
+
+/// Whether these sites are what is on their function's board.
+fn is_board(places: &[Place]) -> bool {
+    let Some(board) = places.first().and_then(|place| place.0.function().switchboard()) else { return false };
+    board.all().len() == places.len()
+        && board.enters().len() == places.partition_point(|place| !place.1)
+        && board.all().iter().zip(places).all(|(&number, place)| number == place.2)
 }
 
 /// What is on a function's board and still there.

@@ -117,22 +117,25 @@ const NOBODY: u64 = 1;
 /// | value | meaning | who may change it |
 /// |---|---|---|
 /// | 0 | free | who adds a function |
-/// | [`BURIED`] | not used again, so that those behind it are still found | nobody |
-/// | another | the number of a function, plus one | who unloads its module |
+/// | the number of a function, plus one | it is there | who unloads its module |
+/// | the same and [`BURIED`] | it was there, and may come back; those behind it are still found | who loads its module again |
 fn cell<'c>(at: usize) -> &'c AtomicU32 {
     let base = INDEX.load(Relaxed) as usize;
     // SAFETY: (1) as for functions; (2) `at` is below `CELLS`.
     unsafe { &*std::ptr::with_exposed_provenance(base + (at % CELLS) * size_of::<AtomicU32>()) }
 }
 
-const BURIED: u32 = u32::MAX;
+const BURIED: u32 = 1 << 31;
+
+/// So many cells in a row that are not free: the index is as good as full.
+const FARTHEST: usize = 1 << 12;
 
 /// The first cell, from `at` on, that is free, or that of the function at `address`.
 fn seek(mut at: usize, address: u64) -> Result<Id, usize> {
     loop {
         match cell(at).load(Acquire) {
             0 => return Err(at),
-            BURIED => {}
+            found if found & BURIED != 0 => {}
             found => {
                 let id = Id(found - 1);
                 if id.address() == address {
@@ -194,14 +197,47 @@ fn place(address: u64) -> usize {
     (address >> 5) as usize % CELLS
 }
 
-/// Forgets the addresses in `span`: other functions may come to lie there. Numbers stay what they were.
-pub(crate) fn forget(span: &Range<CodeAddr>) {
-    for cell in (0..CELLS).map(cell) {
+/// The first cell of a function on the way from where it is looked for when it lies at `address`; or else the first that is free. A function that
+/// has lain at several places has several cells, of which one at most is not buried.
+fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
+    let from = place(address);
+    (from..from + FARTHEST).map(cell).find(|cell| {
         let found = cell.load(Acquire);
-        if found != 0 && found != BURIED && span.contains(&CodeAddr::new(Id(found - 1).address() as usize)) {
-            cell.store(BURIED, Release);
-        }
+        found == 0 || found & !BURIED == id.0 + 1
+    })
+}
+
+/// Forgets where functions are that lie in `span`, `first` and those that were numbered later: others may come to lie there. Numbers stay
+/// what they were. Returns those.
+pub(crate) fn forget(span: &Range<CodeAddr>, first: Id) -> Vec<Id> {
+    let bury = |id: &Id| {
+        let cell = cell_of(*id, id.address()).filter(|cell| cell.load(Relaxed) == id.0 + 1);
+        cell.map(|cell| cell.store((id.0 + 1) | BURIED, Release)).is_some()
+    };
+    let within = (first.0..count()).map(Id).filter(|id| span.contains(&CodeAddr::new(id.address() as usize)));
+    within.filter(bury).collect()
+}
+
+/// A function that was forgotten is there again, and lies at `address` now. It is not found if another has got a number there meanwhile, or
+/// the index is full. By the holder of the garden, as forgetting.
+pub(crate) fn revive(id: Id, address: u64) -> bool {
+    if find(address).is_some() {
+        // What it is called is told by where it lies.
+        id.function().address.store(address, Release);
+        return false;
     }
+    // Others who add functions may take a cell that is free.
+    let cell = std::iter::repeat_with(|| cell_of(id, address)).take(FARTHEST).find_map(|found| {
+        let cell = found?;
+        let held = cell.load(Relaxed);
+        let is_own = held != 0 || cell.compare_exchange(0, (id.0 + 1) | BURIED, AcqRel, Acquire).is_ok();
+        is_own.then_some(cell)
+    });
+    id.function().address.store(address, Release);
+    if let Some(cell) = cell {
+        cell.store(id.0 + 1, Release);
+    }
+    cell.is_some()
 }
 
 /// In a forked child: functions that other threads were making are never made.
@@ -254,9 +290,32 @@ mod tests {
         let addresses: Vec<u64> = (0..8).map(|number| FIRST + 0x20_0000 + number).collect();
         let ids: Vec<Id> = addresses.iter().map(|&address| add(address).unwrap()).collect();
         let [gone, end] = [2, 5].map(|at| CodeAddr::new(addresses[at] as usize));
-        forget(&(gone..end));
+        assert_eq!(forget(&(gone..end), ids[0]), ids[2..5]);
         let found: Vec<Option<Id>> = addresses.iter().map(|&address| find(address)).collect();
         let expected = |(at, &id)| (!(2..5).contains(&at)).then_some(id);
         assert_eq!(found, ids.iter().enumerate().map(expected).collect::<Vec<_>>());
+        // One comes back where it was, one elsewhere, and one where somebody else is.
+        let elsewhere = addresses[3] + 0x1000;
+        assert!(revive(ids[2], addresses[2]) && revive(ids[3], elsewhere) && !revive(ids[4], addresses[5]));
+        ids[4].function().address.store(addresses[4], Relaxed);
+        let found = [addresses[2], addresses[3], elsewhere, addresses[4], addresses[5]].map(find);
+        assert_eq!(found, [Some(ids[2]), None, Some(ids[3]), None, Some(ids[5])]);
+        // Again and again: nothing is used up.
+        let before = count();
+        for _ in 0..10_000 {
+            assert_eq!(forget(&(gone..end), ids[0]), [ids[2]]);
+            assert!(revive(ids[2], addresses[2]) && find(addresses[2]) == Some(ids[2]));
+        }
+        assert_eq!(count(), before);
+        // Between two places, too: each has one cell for it.
+        let cells_of = |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
+        for _ in 0..100 {
+            for address in [addresses[2], addresses[2] + 0x4000] {
+                let here = CodeAddr::new(ids[2].address() as usize);
+                assert_eq!(forget(&(here..here.offset(1)), ids[0]), [ids[2]]);
+                assert!(revive(ids[2], address) && find(address) == Some(ids[2]));
+            }
+        }
+        assert_eq!((find(addresses[2]), cells_of(ids[2])), (None, 2));
     }
 }

@@ -254,10 +254,10 @@ fn switch_site(site: &Site, stub: Option<Stub>) -> Result<(), SetError> {
 
 /// On or off, wherever it leads.
 pub(super) fn turn(site: &Site, to: Switch) -> Result<(), SetError> {
-    if site.call.state() != Some(to) {
+    if site.call().state() != Some(to) {
         ACCOUNT.toggles.fetch_add(1, Relaxed);
     }
-    site.call.set(to)
+    site.call().set(to)
 }
 
 fn lead(site: &Site, stub: extern "C" fn()) {

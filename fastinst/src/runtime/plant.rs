@@ -20,13 +20,15 @@
 use super::boards::{Boards, Moves};
 use super::functions::{self, Id};
 use super::layout::{Function, RECORDS, Record};
-use super::sites::{self, Owners, Site, UNKNOWN};
-use super::{agent, guest, modes, sharing, stub};
+use super::sites::{self, Owners, Planted, Site, UNKNOWN};
+use super::{agent, guest, modes, sharing, stub, threads};
 use crate::discovery::{self, Discovery, FoundSite, Module};
 use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,11 +53,35 @@ pub(crate) struct Bed {
     pub(crate) module: Module,
     /// Its sites: from the first number to behind the last.
     pub(crate) sites: std::ops::Range<u32>,
-    /// Never dropped: threads may be in a trampoline.
-    _islands: Option<Islands>,
+    /// Its trampolines. Threads may be in one for as long as the module is there.
+    islands: Option<Islands>,
     /// Whether it may be unloaded.
     pub(crate) transient: bool,
     pub(crate) gone: bool,
+    /// The file, as long as it is unchanged: loaded again, its functions and sites have the numbers that they had.
+    identity: Option<Identity>,
+    /// The numbers of its sites in the order in which they are found; [`UNKNOWN`] where one was refused.
+    numbers: Vec<u32>,
+    /// The functions that came with it have this number, or later ones.
+    first: Id,
+    /// Those that were there when it went.
+    functions: Vec<Id>,
+}
+
+/// What tells a file from any other, and from what it was before it was written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    path: PathBuf,
+    file: (u64, u64, u64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(module: &Module) -> Option<Self> {
+        let data = std::fs::metadata(&module.path).ok()?;
+        let (file, changed) = ((data.dev(), data.ino(), data.len()), (data.ctime(), data.ctime_nsec()));
+        Some(Self { path: module.path.clone(), file, changed })
+    }
 }
 
 static GARDEN: Mutex<Garden> = Mutex::new(Garden { beds: Vec::new(), refusals: Vec::new(), boards: Boards::new() });
@@ -135,22 +161,50 @@ impl Garden {
     }
 
     fn plant(&mut self, module: Module, policy: &Policy, transient: bool) -> Result<BTreeSet<Id>, String> {
-        let first = sites::count();
         let found = discovery::discover(&module);
         let calls_hooks = found.as_ref().is_ok_and(|found| !found.hooks.is_empty());
-        let mut bed = Bed { module, sites: first..first, _islands: None, transient, gone: false };
-        let result = match found {
-            Ok(found) if found.sites.is_empty() => Ok(()),
-            Ok(found) => self.lead(&mut bed, &found, policy),
-            Err(error) => Err(error.to_string()),
+        let (found, failure) = match found {
+            Ok(found) => (found, None),
+            Err(error) => (Discovery::default(), Some(error.to_string())),
         };
-        bed.sites.end = sites::count();
+        let identity = if transient { Identity::of(&module) } else { None };
+        let count = found.sites.iter().filter(|site| !site.own).count();
+        let is_former = |bed: &Bed| bed.gone && bed.identity.is_some() && bed.identity == identity && bed.numbers.len() == count;
+        let former = self.beds.iter().position(is_former);
+        let at = former.unwrap_or(self.beds.len());
+        let mut bed = match former {
+            Some(at) => self.beds[at].moved_to(module),
+            None => {
+                let (first, none) = (Id(functions::count()), sites::count()..sites::count());
+                Bed {
+                    module,
+                    sites: none,
+                    islands: None,
+                    transient,
+                    gone: false,
+                    identity,
+                    numbers: Vec::new(),
+                    first,
+                    functions: Vec::new(),
+                }
+            }
+        };
+        let led = if found.sites.is_empty() { Ok(()) } else { self.lead(at, &mut bed, &found, policy) };
+        if former.is_none() {
+            bed.sites.end = sites::count();
+        }
         let numbers = bed.sites.clone();
         if calls_hooks {
             enter_span(&bed.module.span);
         }
-        self.beds.push(bed);
-        result?;
+        match former {
+            Some(at) => self.beds[at] = bed,
+            None => self.beds.push(bed),
+        }
+        led?;
+        if let Some(why) = failure {
+            return Err(why);
+        }
         // Nothing to switch: no site is verified yet, but those that are shared, and these are on until one of their functions gets a mode.
         let mut changed = self.boards.extend(numbers.clone());
         let mut moves = Moves::default();
@@ -161,17 +215,19 @@ impl Garden {
         Ok(changed)
     }
 
-    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier.
-    fn lead(&mut self, bed: &mut Bed, found: &Discovery, policy: &Policy) -> Result<(), String> {
+    /// Adopts what was found, makes trampolines, and leads all sites there behind one barrier. Those of a bed that was there before have
+    /// numbers.
+    fn lead(&mut self, at: usize, bed: &mut Bed, found: &Discovery, policy: &Policy) -> Result<(), String> {
         let mut survey = Survey::new(*policy).map_err(|error| error.to_string())?;
         let mut islands = Islands::near(bed.module.span.clone()).map_err(|error| error.to_string())?;
-        let module = self.beds.len() as u32;
-        let first = sites::count();
         // A trampoline, and two slots.
         let room = |site: &FoundSite| Trampoline::len(site.kind == Kind::Enter && !bed.transient).next_multiple_of(16) + 16;
         let shared = Shared::of(found);
         islands.expect(found.sites.iter().map(room).sum());
-        functions::expect(found.functions);
+        let former = std::mem::take(&mut bed.numbers);
+        if former.is_empty() {
+            functions::expect(found.functions);
+        }
         for pages in runs(&found.sites) {
             // SAFETY: as for adopting, below.
             #[allow(unsafe_code)]
@@ -179,21 +235,36 @@ impl Garden {
                 survey.open(pages);
             }
         }
-        for site in found.sites.iter().filter(|site| !site.own) {
+        let mut planted = Ok(());
+        for (order, site) in found.sites.iter().filter(|site| !site.own).enumerate() {
             let is_hook = |to| found.is_hook(site.kind, to);
             // SAFETY: (1) a loaded module's code stays mapped until its sites are marked as gone; (2) an instruction begins there:
             // discovery decoded its way to it; (3) nobody else writes there; (4) a hook is a function that the program did not ask
             // for, and flags are dead at calls (A5); (5) hooks and stubs may be called for ever.
             #[allow(unsafe_code)]
             let adopted = unsafe { survey.adopt(site.address, site.role, is_hook) };
-            match adopted {
-                Ok(call) => plant_site(&mut islands, call, site, &shared.partners(site), (module, bed.transient))?,
-                Err(error) => self.refusals.push(error.to_string()),
+            let number = match adopted {
+                Ok(call) => {
+                    let bed = (at as u32, bed.transient);
+                    plant_site(&mut islands, call, site, &shared.partners(site), bed, former.get(order).copied())
+                }
+                Err(error) => {
+                    if former.is_empty() {
+                        self.refusals.push(error.to_string());
+                    }
+                    Ok(UNKNOWN)
+                }
+            };
+            bed.numbers.push(*number.as_ref().unwrap_or(&UNKNOWN));
+            if let Err(why) = number {
+                planted = Err(why);
+                break;
             }
         }
-        let led = lead_all(first..sites::count(), &mut islands, policy);
+        let numbers = bed.numbers.iter().copied().filter(|&number| number != UNKNOWN);
+        let led = planted.and_then(|()| lead_all(numbers, &mut islands, policy));
         // The trampolines are in use from here on, come what may.
-        bed._islands = Some(islands);
+        bed.islands = Some(islands);
         led
     }
 
@@ -218,8 +289,16 @@ impl Garden {
             for site in bed.sites.clone().filter_map(sites::get) {
                 site.gone.store(true, Release);
             }
-            functions::forget(&bed.module.span);
+            bed.functions = functions::forget(&bed.module.span, bed.first);
+            // Nobody is in code that is not there any more, and so nobody comes into its trampolines.
+            bed.islands = None;
         }
+    }
+
+    /// The functions that have sites in modules that may be unloaded.
+    fn transient_functions(&self) -> BTreeSet<Id> {
+        let beds = self.beds.iter().filter(|bed| bed.transient && !bed.gone);
+        beds.flat_map(|bed| bed.sites.clone()).filter_map(|number| sites::get(number)?.owner()).collect()
     }
 
     /// In a forked child: threads that were unloading a module, or verifying a site, are not there; the one that has forked is, and may be
@@ -234,7 +313,9 @@ impl Garden {
         if unloading {
             note_unloader(0, os::threads::current().0);
         }
-        let begun = |site: &Site| !site.verified.load(Relaxed) && site.cell().target().get() != NO_RECORD as usize;
+        let begun = |site: &Site| {
+            !site.gone.load(Relaxed) && !site.verified.load(Relaxed) && site.cell().target().get() != NO_RECORD as usize
+        };
         for (_, site) in sites::all().filter(|(_, site)| begun(site)) {
             site.cell().hold(u64::from(NO_RECORD));
         }
@@ -255,7 +336,7 @@ impl Garden {
                     if let Some((owners, cell)) = owners {
                         owners.add(owner);
                         owners.add(told);
-                        site.cell().hold(cell.into());
+                        site.share(cell);
                         site.lead_to(stub::shared_exit);
                     } else {
                         site.cell().hold(u64::from(NO_RECORD));
@@ -330,14 +411,48 @@ impl<'d> Shared<'d> {
     }
 }
 
-/// Makes the trampoline of a site, and puts it into the table.
-fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, partners: &[Id], bed: (u32, bool)) -> Result<(), String> {
-    let Some(number) = sites::next() else { return Err("there are more probes than fit into the table".to_owned()) };
+impl Bed {
+    /// The same module, loaded anew: its functions are there again, and have the numbers that they had.
+    fn moved_to(&self, module: Module) -> Self {
+        for &id in &self.functions {
+            let address = id.function().address.load(Relaxed) as usize;
+            let address = address.wrapping_sub(self.module.bias).wrapping_add(module.bias) as u64;
+            if functions::revive(id, address) && module.bias != self.module.bias {
+                threads::forget_address(id.record());
+            }
+        }
+        let (sites, identity, numbers) = (self.sites.clone(), self.identity.clone(), self.numbers.clone());
+        let (first, functions) = (self.first, Vec::new());
+        Self { module, sites, islands: None, transient: true, gone: false, identity, numbers, first, functions }
+    }
+}
+
+/// Makes the trampoline of a site, and puts it into the table: in a new place, or in the one that it had. Returns its number.
+fn plant_site(
+    islands: &mut Islands,
+    call: CallSite,
+    found: &FoundSite,
+    partners: &[Id],
+    bed: (u32, bool),
+    former: Option<u32>,
+) -> Result<u32, String> {
+    let former = match former {
+        Some(UNKNOWN) => return Ok(UNKNOWN),
+        Some(number) => sites::get(number).map(|site| (number, site)),
+        None => None,
+    };
+    let number = former.map(|(number, _)| number).or_else(sites::next);
+    let Some(number) = number else { return Err("there are more probes than fit into the table".to_owned()) };
     let text = |error: callpatch::IslandError| error.to_string();
-    let function = found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
+    let discovered = || found.function.or(found.within).and_then(|function| functions::add(function.get() as u64));
+    let function = former.map_or_else(discovered, |(_, site)| site.owner());
     // Whoever comes by before its function has a mode is counted.
     let is_enter = found.kind == Kind::Enter;
-    let shared = if partners.is_empty() { None } else { sharing::begin(partners) };
+    let shared = match former.and_then(|(_, site)| site.shared_cell()) {
+        Some(cell) => Some(sharing::begin_again(cell, partners)),
+        None if partners.is_empty() => None,
+        None => sharing::begin(partners),
+    };
     let stub = address(match shared {
         Some(_) => stub::shared_exit,
         None if is_enter => stub::count,
@@ -350,28 +465,19 @@ fn plant_site(islands: &mut Islands, call: CallSite, found: &FoundSite, partners
     let make = |at| Trampoline::at(at, counted, number, slots);
     let trampoline = islands.stub(Trampoline::len(counted.is_some()), make).map_err(text)?.address();
     let gate = counted.and_then(|_| {
-        // SAFETY: (1) islands are never dropped; (2) its first instruction leads behind its counter, and at a hook flags are dead.
+        // SAFETY: (1) islands of modules that are counted in line are never dropped; (2) its first instruction leads behind its counter, and at
+        // a hook flags are dead.
         #[allow(unsafe_code)]
         unsafe {
             islands.gate(trampoline)
         }
     });
-    sites::push(Site {
-        call,
-        verified: AtomicBool::new(shared.is_some()),
-        inline: AtomicBool::new(gate.is_some()),
-        gate,
-        slots,
-        trampoline,
-        kind: found.kind,
-        module,
-        function: AtomicU32::new(function.map_or(UNKNOWN, |id| id.0)),
-        moved: AtomicBool::new(false),
-        gone: AtomicBool::new(false),
-        attached: AtomicBool::new(false),
-        shared: AtomicBool::new(shared.is_some()),
-    });
-    Ok(())
+    let planted = Planted { call, gate, slots, trampoline };
+    match former {
+        Some((_, site)) => site.replant(planted, shared),
+        None => sites::push(Site::new(planted, found.kind, module, function.map_or(UNKNOWN, |id| id.0), shared)),
+    }
+    Ok(number)
 }
 
 /// The code of a trampoline.
@@ -419,18 +525,18 @@ impl AsRef<[u8]> for Trampoline {
 }
 
 /// All sites of these numbers, off, behind one barrier, to their trampolines, on.
-fn lead_all(numbers: std::ops::Range<u32>, islands: &mut Islands, policy: &Policy) -> Result<(), String> {
+fn lead_all(numbers: impl Iterator<Item = u32>, islands: &mut Islands, policy: &Policy) -> Result<(), String> {
     let mut batch = Retarget::new(*policy);
     for site in numbers.filter_map(sites::get) {
-        let to = if site.call.form().is_through_memory() {
-            islands.slot(site.trampoline).map_err(|error| error.to_string())?.address()
+        let to = if site.call().form().is_through_memory() {
+            islands.slot(site.trampoline()).map_err(|error| error.to_string())?.address()
         } else {
-            site.trampoline
+            site.trampoline()
         };
         // SAFETY: (1) trampolines lead to stubs, which are hooks; (2) the module is loaded; (3) no switchboard holds the site yet.
         #[allow(unsafe_code)]
         unsafe {
-            batch.push_shared(&site.call, to).map_err(|error| error.to_string())?;
+            batch.push_shared(site.call(), to).map_err(|error| error.to_string())?;
         }
     }
     batch.commit().map(drop).map_err(|error| error.to_string())
@@ -451,13 +557,13 @@ pub(crate) fn while_unloading<T>(unload: impl FnOnce() -> T) -> T {
 
 /// The calling thread is about to unload modules.
 pub(crate) fn begin_unloading() {
-    let _garden = garden();
+    let garden = garden();
     // Before we look who is switching: he looks at this when he has taken custody up.
     UNLOADING.fetch_add(1, SeqCst);
     note_unloader(0, os::threads::current().0);
     // Those who had begun before are gone in a moment.
-    for function in functions::all().map(Id::function) {
-        wait_for(function);
+    for id in garden.transient_functions() {
+        wait_for(id.function());
     }
 }
 
@@ -467,7 +573,8 @@ pub(crate) fn end_unloading() {
     garden.bury();
     note_unloader(os::threads::current().0, 0);
     UNLOADING.fetch_sub(1, SeqCst);
-    let renewed: BTreeSet<Id> = functions::all().filter(|id| id.function().switchboard().is_some()).collect();
+    // Whoever wanted to switch them meanwhile was not let.
+    let renewed = garden.transient_functions();
     drop(garden);
     renewed.into_iter().for_each(modes::renew);
     // Whoever waits for a module was not answered meanwhile.

@@ -65,6 +65,15 @@ pub(super) fn begin(partners: &[Id]) -> Option<u32> {
     Some(cell)
 }
 
+/// The module of a shared site was loaded again: its functions have the numbers that they had, and lie elsewhere perhaps.
+pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
+    if let Some(owners) = Owners::of_cell(cell as usize) {
+        owners.clear();
+        partners.iter().for_each(|&id| owners.add(id));
+    }
+    cell
+}
+
 /// A function has been seen to end at a shared exit that nobody has foreseen. By the agent.
 pub(super) fn learn(number: u32, site: &Site, told: Id, moves: &mut Moves) {
     if let Some(owners) = Owners::of_cell(site.cell().target().get()) {

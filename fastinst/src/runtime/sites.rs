@@ -11,6 +11,7 @@
 use super::functions::Id;
 use crate::probe::{Kind, ProbeId};
 use callpatch::{CallSite, Gate, Slot, SlotPair, Switch};
+use std::cell::UnsafeCell;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64};
 use wordpatch::CodeAddr;
@@ -26,15 +27,22 @@ pub(crate) const MOST: usize = CHUNK * CHUNKS;
 /// What a site's function is while nobody knows.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 
-/// One site.
+/// How a site is planted: where it is, and what it leads to.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Planted {
     pub(crate) call: CallSite,
     /// The way past the counter that an enter site's trampoline begins with; off, entries are counted there.
     pub(crate) gate: Option<Gate>,
     /// Where its trampoline leads, and the offset of its function's record.
     pub(crate) slots: SlotPair,
     pub(crate) trampoline: CodeAddr,
+}
+
+/// One site.
+#[derive(Debug)]
+pub(crate) struct Site {
+    /// Replaced when its module is loaded again: see [`Site::replant`].
+    planted: UnsafeCell<Planted>,
     pub(crate) kind: Kind,
     pub(crate) module: u32,
     /// The number of its function, or [`UNKNOWN`].
@@ -52,7 +60,12 @@ pub(crate) struct Site {
     pub(crate) attached: AtomicBool,
     /// Several functions share it: see [`sharing`](super::sharing).
     pub(crate) shared: AtomicBool,
+    /// What its cell holds then; zero if it has no owners.
+    owners: AtomicU32,
 }
+
+// SAFETY: (1) `planted` is replaced only while the site is gone, by the holder of the garden, and read by others only while it is not.
+unsafe impl Sync for Site {}
 
 /// The sites of one function. Replaced as a whole, and never freed: hooks may be reading.
 #[derive(Clone, Copy, Debug)]
@@ -205,6 +218,11 @@ impl Owners {
         Some(offset as usize / OWNERS)
     }
 
+    /// Forgets them all: the site is gone.
+    pub(crate) fn clear(&self) {
+        self.0.iter().for_each(|owner| owner.address.store(0, Relaxed));
+    }
+
     /// Adds a function, if it is not there and there is room. By the agent.
     pub(crate) fn add(&self, id: Id) {
         let address = id.function().address.load(Relaxed);
@@ -234,14 +252,77 @@ pub(crate) fn teach(number: u32, function: Id) -> bool {
 /// Takes what hooks have been told since: sites, and their functions.
 pub(crate) fn lessons<'s>() -> impl Iterator<Item = (ProbeId, &'s Site, Id)> {
     let taught = (0..count()).filter(|&number| lesson(number).load(Relaxed) != 0);
-    taught.filter_map(|number| Some((ProbeId(number), get(number)?, Id(lesson(number).swap(0, Relaxed)))))
+    let all = taught.filter_map(|number| Some((ProbeId(number), get(number)?, Id(lesson(number).swap(0, Relaxed)))));
+    all.filter(|(_, site, _)| !site.gone.load(Acquire))
 }
 
 impl Site {
+    /// A new one: on, until its first event says whose it is.
+    pub(crate) fn new(planted: Planted, kind: Kind, module: u32, function: u32, shared: Option<u32>) -> Self {
+        Self {
+            inline: AtomicBool::new(planted.gate.is_some()),
+            planted: UnsafeCell::new(planted),
+            kind,
+            module,
+            function: AtomicU32::new(function),
+            verified: AtomicBool::new(shared.is_some()),
+            moved: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            attached: AtomicBool::new(false),
+            shared: AtomicBool::new(shared.is_some()),
+            owners: AtomicU32::new(shared.unwrap_or(0)),
+        }
+    }
+
+    /// Several functions share it: its cell says where they are.
+    pub(crate) fn share(&self, cell: u32) {
+        self.owners.store(cell, Relaxed);
+        self.cell().hold(cell.into());
+    }
+
+    /// What its cell holds, or has held before its module went, if several functions share it.
+    pub(crate) fn shared_cell(&self) -> Option<u32> {
+        Some(self.owners.load(Relaxed)).filter(|&cell| cell != 0)
+    }
+
+    /// Its module was loaded again: it is where it was in it, and its function's still, or shared by the same.
+    /// By the holder of the garden.
+    pub(crate) fn replant(&self, planted: Planted, shared: Option<u32>) {
+        assert!(self.gone.load(Acquire), "a site that is there is not planted again");
+        self.verified.store(shared.is_some(), Relaxed);
+        self.shared.store(shared.is_some(), Relaxed);
+        self.owners.store(shared.unwrap_or(0), Relaxed);
+        self.inline.store(planted.gate.is_some(), Relaxed);
+        for flag in [&self.moved, &self.attached] {
+            flag.store(false, Relaxed);
+        }
+        // SAFETY: (1) it is gone, so that nobody else looks; (2) one thread at a time holds the garden.
+        unsafe { *self.planted.get() = planted };
+        self.gone.store(false, Release);
+    }
+
+    fn planted(&self) -> &Planted {
+        // SAFETY: (1) replaced only while the site is gone: see `Sync`.
+        unsafe { &*self.planted.get() }
+    }
+
+    /// The instruction.
+    pub(crate) fn call(&self) -> &CallSite {
+        &self.planted().call
+    }
+
+    pub(crate) fn gate(&self) -> Option<Gate> {
+        self.planted().gate
+    }
+
+    pub(crate) fn trampoline(&self) -> CodeAddr {
+        self.planted().trampoline
+    }
+
     /// Leads it to a stub.
     pub(crate) fn lead_to(&self, stub: extern "C" fn()) {
         let stub = CodeAddr::new(stub as usize);
-        let slot = self.slots.first();
+        let slot = self.planted().slots.first();
         if slot.target() != stub {
             slot.lead_to(stub);
         }
@@ -249,14 +330,14 @@ impl Site {
 
     /// Past the counter in line, or to it.
     pub(crate) fn pass_counter(&self, past: bool) {
-        if let Some(gate) = self.gate {
+        if let Some(gate) = self.gate() {
             gate.set(if past { Switch::On } else { Switch::Off });
         }
     }
 
     /// Holds the offset of its function's record.
     pub(crate) fn cell(&self) -> Slot {
-        self.slots.second()
+        self.planted().slots.second()
     }
 
     /// Its function, if it is known.

@@ -38,7 +38,7 @@ impl<'o> Owners<'o> {
             let module = site.module as usize;
             if guest::is_selected(garden, address) {
                 probed.insert((module, address.get()), FuncId(id.0));
-                enters.push((site.call.address().get(), module, FuncId(id.0)));
+                enters.push((site.call().address().get(), module, FuncId(id.0)));
             }
         }
         // Those that share a site are known by what hooks were told.
