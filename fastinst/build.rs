@@ -49,6 +49,7 @@ const OWN: &[&str] = &[
     "mmap64",
     "mprotect",
     "mremap",
+    "munlock",
     "munmap",
     "nanosleep",
     "open",

@@ -97,6 +97,7 @@ provide! {
     mmap64 = calls::mmap;
     mprotect = calls::mprotect;
     mremap = calls::mremap;
+    munlock = calls::munlock;
     munmap = calls::munmap;
     nanosleep = calls::nanosleep;
     open = calls::open;

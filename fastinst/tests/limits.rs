@@ -49,3 +49,19 @@ fn children_of_a_program_without_descriptors_room_or_memory_live_and_are_counted
         }
     }
 }
+
+#[test]
+fn a_program_whose_memory_is_locked_has_no_more_of_ours_in_it_than_is_used() {
+    let Some(trial) = Trial::of("locked.c", &["-O1"]) else { return };
+    let plain = trial.plain();
+    if text(&plain.stdout) != "0 small\n" {
+        println!("SKIPPED: memory may not be locked here: {plain:?}");
+        return;
+    }
+    for policy in POLICIES {
+        let profiles = trial.behaves_as(&plain, policy, |_| ());
+        if policy == "exact" || policy == "count" {
+            assert_eq!(each_calls(&profiles, "leaf"), [20.0 * 100.0 + 20_000.0], "{policy}");
+        }
+    }
+}

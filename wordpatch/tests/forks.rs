@@ -56,8 +56,9 @@ fn a_parent_goes_on_while_its_child_is_stopped() {
     extern "C" fn wait() {
         let from = WAITS.load(Ordering::Relaxed);
         let mut poll = libc::pollfd { fd: from, events: libc::POLLIN, revents: 0 };
-        // SAFETY: (1) one structure; (2) ends the process.
+        // SAFETY: (1) one structure.
         if from != -1 && unsafe { libc::poll(&raw mut poll, 1, 8_000) } != 1 {
+            // SAFETY: (1) ends the process.
             unsafe { libc::_exit(50) };
         }
     }
@@ -73,6 +74,7 @@ fn a_parent_goes_on_while_its_child_is_stopped() {
         WAITS.store(ends[0], Ordering::Relaxed);
         // SAFETY: (1) the child does one thing.
         match unsafe { libc::fork() } {
+            // SAFETY: (1) ends the process.
             0 => unsafe { libc::_exit(i32::from(function.call() != 1)) },
             child => {
                 // SAFETY: (1) a byte.

@@ -108,6 +108,7 @@ calls! {
     mmap(hint: Ptr, len: usize, protection: c_int, flags: c_int, fd: c_int, offset: i64) -> isize = SYS_mmap;
     mprotect(start: Ptr, len: usize, protection: c_int) -> c_int = SYS_mprotect;
     mremap(start: Ptr, old: usize, new: usize, flags: c_int, to: Ptr) -> isize = SYS_mremap;
+    munlock(start: Ptr, len: usize) -> c_int = SYS_munlock;
     munmap(start: Ptr, len: usize) -> c_int = SYS_munmap;
     nanosleep(time: Ptr, rest: Ptr) -> c_int = SYS_nanosleep;
     open(path: Text, flags: c_int, mode: u32) -> c_int = SYS_open;

@@ -273,7 +273,7 @@ fn drop_frame(block: &Header, index: usize) {
 /// A frame, of a call that is timed from `now` on, if at all.
 fn push(block: &Header, id: Id, record: &Record, sp: u64, now: Option<u64>) {
     let at = depth(block);
-    if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr() {
+    if std::ptr::from_ref(block.frame(at)).addr() >= block.limit.load(Relaxed).addr() && !threads::grow(block) {
         block.lost.fetch_add(u32::from(now.is_some()), Relaxed);
         return;
     }

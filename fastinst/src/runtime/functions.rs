@@ -17,7 +17,7 @@ use super::sites::Switchboard;
 use super::{modes, stub};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use wordpatch::CodeAddr;
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, Place, Protection};
@@ -81,20 +81,44 @@ impl Function {
 pub(crate) fn prepare() -> Result<(), OsError> {
     // SAFETY: (1) new mappings.
     let index = unsafe { pages::map_private(Place::Anywhere, CELLS * size_of::<AtomicU32>(), Protection::ReadWrite)? };
-    // SAFETY: as above.
-    let functions = unsafe { pages::map_private(Place::Anywhere, MOST * FUNCTION, Protection::ReadWrite)? };
+    let functions = pages::reserve(MOST * FUNCTION)?;
     stub::FUNCTIONS.store(functions.get() as u64, Release);
+    USABLE.store(0, Relaxed);
+    if !have_room(0) {
+        return Err(OsError { call: "mprotect", errno: libc::ENOMEM });
+    }
     INDEX.store(index.get() as u64, Release);
     // The function that costs are measured on: an address that no function has.
     add(NOBODY);
     Ok(())
 }
 
+/// Bytes of the table that there is memory for, always for some more functions than there are: who reads a number may read its function.
+static USABLE: AtomicUsize = AtomicUsize::new(0);
+/// As many as threads can be adding at the same moment.
+const AHEAD: usize = 1 << 12;
+
+/// Has memory for so many functions, and some more. Returns whether there is. Usable in a signal handler.
+fn have_room(functions: usize) -> bool {
+    let (usable, wanted) = (USABLE.load(Acquire), (functions + AHEAD).min(MOST) * FUNCTION);
+    if wanted <= usable {
+        return true;
+    }
+    let upto = wanted.next_multiple_of(AHEAD * FUNCTION).min(MOST * FUNCTION);
+    let base = CodeAddr::new(stub::FUNCTIONS.load(Relaxed) as usize);
+    // SAFETY: (1) a part of the table; who has it already keeps it as it is.
+    let made = unsafe { pages::protect(base.offset(usable as isize), upto - usable, Protection::ReadWrite) };
+    if made.is_ok() {
+        USABLE.fetch_max(upto, AcqRel);
+    }
+    made.is_ok()
+}
+
 /// So many are going to be added: their pages are there at once, which is faster than one by one.
 pub(crate) fn expect(more: usize) {
     let (first, more) = (count() as usize, more.min(MOST - count() as usize));
     let base = CodeAddr::new(stub::FUNCTIONS.load(Relaxed) as usize);
-    if more > 0 {
+    if more > 0 && have_room(first + more) {
         pages::populate(base.offset((first * FUNCTION) as isize), more * FUNCTION);
     }
 }
@@ -179,7 +203,7 @@ pub(crate) fn add(address: u64) -> Option<Id> {
 /// A function that nobody finds yet.
 fn make(address: u64) -> Option<Id> {
     let number = COUNT.load(Relaxed);
-    if address == 0 || number >= MOST as u32 {
+    if address == 0 || number >= MOST as u32 || !have_room(number as usize) {
         REFUSED.fetch_add(1, Relaxed);
         return None;
     }

@@ -122,6 +122,8 @@ pub(crate) struct Header {
     pub(crate) lost: AtomicU32,
     pub(crate) next: AtomicPtr<Header>,
     pub(crate) mapped: AtomicU64,
+    /// Its bytes that there is memory for.
+    pub(crate) usable: AtomicU64,
     /// Rounds of thread-specific destructors that it has seen.
     pub(crate) farewells: AtomicU32,
     /// The processor time of its thread, and of those that had it before.

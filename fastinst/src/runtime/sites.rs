@@ -103,11 +103,9 @@ static LESSONS: AtomicU64 = AtomicU64::new(0);
 
 /// Reserves the tables of callbacks and lessons. Once.
 pub(crate) fn prepare() -> Result<(), OsError> {
-    // SAFETY: (1) a new mapping.
-    let callbacks = unsafe { pages::map_private(Place::Anywhere, MOST * 8, Protection::ReadWrite)? };
+    let callbacks = pages::reserve(MOST * 8)?;
     CALLBACKS.store(callbacks.get() as u64, Release);
-    // SAFETY: (1) a new mapping.
-    let lessons = unsafe { pages::map_private(Place::Anywhere, MOST * 4, Protection::ReadWrite)? };
+    let lessons = pages::reserve(MOST * 4)?;
     LESSONS.store(lessons.get() as u64, Release);
     Ok(())
 }
@@ -141,6 +139,12 @@ pub(crate) fn next() -> Option<u32> {
         // SAFETY: (1) a new mapping.
         let room = unsafe { pages::map_private(Place::Anywhere, CHUNK * size_of::<Site>(), Protection::ReadWrite).ok()? };
         pages::populate(room, CHUNK * size_of::<Site>());
+        let first = count as usize / CHUNK * CHUNK;
+        for (table, size) in [(&CALLBACKS, 8), (&LESSONS, 4)] {
+            let base = CodeAddr::new(table.load(Relaxed) as usize);
+            // SAFETY: (1) a part of the table that nobody has used.
+            unsafe { pages::protect(base.offset((first * size) as isize), CHUNK * size, Protection::ReadWrite).ok()? };
+        }
         chunk.store(std::ptr::with_exposed_provenance_mut(room.get()), Release);
     }
     Some(count)

@@ -15,9 +15,9 @@ use super::layout::{
 use super::stub;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-use wordpatch::Ticks;
 use wordpatch::os::OsError;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::{CodeAddr, Ticks};
 
 /// All blocks, newest first.
 static BLOCKS: AtomicPtr<Header> = AtomicPtr::new(std::ptr::null_mut());
@@ -129,14 +129,25 @@ fn reuse<'b>() -> Option<&'b Header> {
 fn create<'b>() -> Option<&'b Header> {
     let functions = functions::count() as usize;
     let records = pages::round_up((functions + functions / 4 + 1024) * RECORD);
-    // SAFETY: (1) a new mapping.
-    let map = |len| unsafe { pages::map_private(Place::Anywhere, len, Protection::ReadWrite).ok().map(|at| (at, len)) };
-    let with = |frames: usize| map(before_frames(records) + pages::round_up(frames * FRAME));
+    let before = before_frames(records);
+    let begun = pages::round_up(before + FEW_FRAMES * FRAME);
+    let with = |frames: usize| {
+        let len = pages::round_up(before + frames * FRAME);
+        let at = pages::reserve(len).ok()?;
+        // SAFETY: (1) taken above, and known to nobody.
+        let made = unsafe { pages::protect(at, begun, Protection::ReadWrite) };
+        if made.is_err() {
+            // SAFETY: as above.
+            let _ = unsafe { pages::unmap(at, len) };
+        }
+        made.is_ok().then_some((at, len))
+    };
     let many = if is_roomy() { with(FRAME_COUNT) } else { None };
     let (at, len) = many.or_else(|| with(FEW_FRAMES))?;
     // SAFETY: (1) zeroes are a header; (2) mapped for the life of the process.
     let block: &Header = unsafe { &*std::ptr::with_exposed_provenance(at.get()) };
     block.mapped.store(len as u64, Relaxed);
+    block.usable.store(begun as u64, Relaxed);
     block.capacity.store(records as u64, Relaxed);
     block.head.store(RING_COUNT as u64, Relaxed);
     block.drained.tail.store(RING_COUNT as u64, Relaxed);
@@ -166,13 +177,34 @@ fn reset(block: &Header) {
     wall.sp.store(u64::MAX, Relaxed);
     wall.record.store(u32::MAX, Relaxed);
     block.top.store(std::ptr::from_ref(block.frame(1)).cast_mut(), Relaxed);
-    let frames = (block.mapped.load(Relaxed) as usize - before_frames(block.capacity.load(Relaxed) as usize)) / FRAME;
-    let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
-    block.limit.store(limit, Relaxed);
+    set_limit(block);
     block.farewells.store(0, Relaxed);
     block.busy.store(0, Relaxed);
     block.clock.begin();
     block.random.store(Ticks::now().0 ^ std::ptr::from_ref(block).addr() as u64, Relaxed);
+}
+
+/// No frame is made from the last one on for which there is memory.
+fn set_limit(block: &Header) {
+    let frames = (block.usable.load(Relaxed) as usize - before_frames(block.capacity.load(Relaxed) as usize)) / FRAME;
+    let limit = std::ptr::from_ref::<Frame>(block.frame(frames.min(FRAME_COUNT) - 1)).cast_mut();
+    block.limit.store(limit, Relaxed);
+}
+
+/// Has memory for more frames: twice as many. Returns whether there is. By the block's thread, also in a signal handler that has
+/// interrupted this: then what is made twice is the same.
+#[cold]
+pub(crate) fn grow(block: &Header) -> bool {
+    let (usable, mapped) = (block.usable.load(Relaxed) as usize, block.mapped.load(Relaxed) as usize);
+    let more = (usable - before_frames(block.capacity.load(Relaxed) as usize)).next_multiple_of(PAGE).min(mapped - usable);
+    let at = CodeAddr::from_ptr(std::ptr::from_ref(block).cast::<u8>()).offset(usable as isize);
+    // SAFETY: (1) a part of the block's own mapping that nobody has used.
+    if more == 0 || unsafe { pages::protect(at, more, Protection::ReadWrite) }.is_err() {
+        return false;
+    }
+    block.usable.store((usable + more) as u64, Relaxed);
+    set_limit(block);
+    true
 }
 
 /// Called by the C library at the end of a thread, once a round.

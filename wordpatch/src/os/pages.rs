@@ -142,6 +142,16 @@ pub fn wipe_on_fork(start: CodeAddr, len: usize) -> Result<(), OsError> {
     check("madvise", result.into()).map(drop)
 }
 
+/// Takes address space that holds nothing yet: [`protect`] gives it memory, part by part. Until then it is charged to nobody, and locked in memory
+/// neither, also where a program has asked for all of its memory to be (mlockall(2)).
+pub fn reserve(len: usize) -> Result<CodeAddr, OsError> {
+    // SAFETY: (1) a new mapping.
+    let at = unsafe { map_private(Place::Anywhere, len, Protection::None)? };
+    // SAFETY: (1) numbers; whatever it is, it changes no contents. Where nothing is locked it does nothing.
+    unsafe { libc::munlock(at.get() as *const libc::c_void, len) };
+    Ok(at)
+}
+
 /// Maps zeroed memory of no file, which can be mapped again by [`again`], and which forked children share. No limit of files concerns it: neither
 /// their size, nor how many are open, nor whether those of memory may be executed.
 pub fn map_shared(place: Place, len: usize, protection: Protection) -> Result<CodeAddr, OsError> {
