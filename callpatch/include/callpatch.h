@@ -17,7 +17,7 @@
  *
  * Functions return true if they did what they say. Otherwise nothing has changed, except where the message says so, and
  * callpatch_last_error() tells why. They may be called from any thread, but not from a signal handler. A forked child switches calls for
- * itself.
+ * itself; one of _Fork or of the bare system call, which run no handlers, shares islands with its parent and must not.
  *
  * The environment chooses how text is made writable and how threads are made to notice: see the keys WORDPATCH_ACCESS and
  * WORDPATCH_BARRIER in wordpatch.h. This library holds all of wordpatch: link one of the two.

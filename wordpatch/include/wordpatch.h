@@ -20,7 +20,8 @@
  *
  * Functions return true if they did what they say. Otherwise nothing has changed, except where the message says so, and
  * wordpatch_last_error() tells why. They may be called from any thread, but not from a signal handler. After fork, parent and child
- * patch each for itself; a patch that is pending at that moment is finished in the child before fork returns there.
+ * patch each for itself; a patch that is pending at that moment is finished in the child before fork returns there. A child of _Fork or of
+ * the bare system call shares the code that callpatch or wordpatch has made with its parent, and must not patch.
  *
  * The environment chooses how patches are done: WORDPATCH_BARRIER (membarrier, signal, wait, wait:TICKS), WORDPATCH_GRANULE
  * (8, 16, 32, 64, calibrated), WORDPATCH_ACCESS (rwx, rwx-lazy, batch, procmem), WORDPATCH_CALIBRATION (a file).

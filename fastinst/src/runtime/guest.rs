@@ -180,7 +180,12 @@ fn look_for_room() -> Result<(), String> {
     const ROOM: usize = 80 << 20;
     // SAFETY: (1) a new mapping, which nobody uses.
     let room = unsafe { pages::map_private(Place::Anywhere, ROOM, Protection::None).and_then(|start| pages::unmap(start, ROOM)) };
-    room.map_err(|_| "there is hardly any address space for the program's probes: raise its limit (ulimit -v)".to_owned())
+    room.map_err(|_| {
+        format!(
+            "the program's probes take {} MB of address space, which its limit does not leave: raise it (ulimit -v)",
+            ROOM >> 20
+        )
+    })
 }
 
 /// Starts the agent, if there is none and there is something to do. Not in a signal handler.
