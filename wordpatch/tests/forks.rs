@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{End, Function, OTHER, StopWhenDropped, await_end, in_child, patch, start};
+use wordpatch::os::pages::{self, PAGE, Place, Protection};
 use wordpatch::{CodeMemory, PatchError, Phase, Policy};
 
 #[test]
@@ -172,4 +173,26 @@ fn commands_are_started_while_patching_goes_on() {
             assert!(std::process::Command::new("true").status().unwrap().success());
         }
     });
+}
+
+#[test]
+fn code_memory_takes_the_place_of_code_that_is_mapped_and_is_a_childs_own_too() {
+    // SAFETY: (1) new memory, which the code memory is going to own.
+    let at = unsafe { pages::map_private(Place::Anywhere, PAGE, Protection::ReadWrite) }.unwrap();
+    // SAFETY: (1) six bytes of it: `mov eax, 1; ret`; (2) as above.
+    unsafe {
+        (at.get() as *mut [u8; 6]).write([0xb8, 1, 0, 0, 0, 0xc3]);
+        pages::protect(at, PAGE, Protection::ReadExecute).unwrap();
+    }
+    // SAFETY: (1) one function, which lives as long as the memory.
+    let call = || unsafe { std::mem::transmute::<*const u8, extern "C" fn() -> u32>(at.as_ptr())() };
+    assert_eq!(call(), 1);
+    // SAFETY: (1) a whole page of the test's own.
+    let mut memory = unsafe { CodeMemory::over(at, PAGE) }.unwrap();
+    assert_eq!((memory.base(), call()), (at, 1));
+    let end = in_child(|| {
+        memory.write(1, &OTHER.to_le_bytes());
+        i32::from(call() != OTHER)
+    });
+    assert_eq!((end, call()), (End::Exit(0), 1));
 }
