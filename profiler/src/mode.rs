@@ -24,6 +24,17 @@ pub struct Draw {
     pub then: Rest,
 }
 
+impl Draw {
+    /// A quota that lasts from one look to the next, unless a function is called much more often than anybody has foreseen: then what it
+    /// costs ends without anybody's doing, also where the agent has to wait for a processor.
+    pub const AMPLE: u32 = 1 << 14;
+
+    /// Whether each thread gets its quota anew at every look.
+    pub fn is_refilled(&self) -> bool {
+        self.quota == Self::AMPLE
+    }
+}
+
 /// Calls that are left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Skip {

@@ -192,11 +192,22 @@ struct Player {
 }
 
 impl Player {
+    /// As an agent does: of functions whose quota is ample each thread gets it anew.
+    fn refill(&mut self) {
+        for (at, probe) in self.world.probes.iter().enumerate() {
+            let Mode::Sample(draw) = probe.mode else { continue };
+            let records = self.threads.values_mut().filter_map(|thread| thread.records.get_mut(at));
+            let used = records.filter(|record| draw.is_refilled() && record.term == probe.term && record.left > 0);
+            used.for_each(|record| record.left = draw.quota);
+        }
+    }
+
     fn look(&mut self, now: Ticks) -> Ticks {
         self.world.now = now;
         for (at, seen) in self.seen.iter_mut().enumerate().filter(|(_, seen)| **seen > 0) {
             self.conductor.entered(FuncId(at as u32), std::mem::take(seen));
         }
+        self.refill();
         self.conductor.tick(now, &mut self.world)
     }
 

@@ -58,6 +58,19 @@ impl Probes for World {
     }
 }
 
+impl World {
+    /// As an agent does whenever it looks.
+    fn refill(&mut self) {
+        for probe in &mut self.probes {
+            if let (Mode::Sample(draw), None) = (probe.mode, probe.resting)
+                && draw.is_refilled()
+            {
+                probe.left = draw.quota;
+            }
+        }
+    }
+}
+
 fn leave_out(draw: &Draw, chance: &mut Chance) -> f64 {
     match draw.skip {
         Skip::None => 0.0,
@@ -108,6 +121,7 @@ fn play(policy: Policy, loads: &[Load], seconds: f64) -> Outcome {
         }
         now = next;
         world.now = now;
+        world.refill();
         conductor.tick(Ticks(now), &mut world);
     }
     cost += world.switched as f64 * COSTS.toggle / 2.0;
@@ -293,6 +307,7 @@ fn timed_share(rate: f64, merged: bool) -> f64 {
         timed += if matches!((probe.mode, probe.resting), (Mode::Sample(_), None)) { next - now } else { 0 };
         now = next;
         world.now = now;
+        world.refill();
     }
     let profile = conductor.profile(Ticks(now));
     let counted = profile.functions.iter().find(|function| function.id == FuncId(2)).map_or(0.0, |function| function.calls.value);

@@ -6,7 +6,7 @@
 use super::drain::{self, Done};
 use super::functions::{self, Id};
 use super::handover::{self, Due, Pace};
-use super::layout::{ENDED, FREE, Header, RECORD, RING_COUNT};
+use super::layout::{ENDED, FREE, Function, Header, RECORD, RING_COUNT, Record};
 use super::plant::{Garden, UNLOADING, garden};
 use super::wishes::{self, Step, Taken, Wishes};
 use super::witness::Witness;
@@ -194,6 +194,8 @@ struct Account {
     /// Entries on threads that have ended.
     ended: u64,
     samples: bool,
+    /// What threads get anew at every look, if they do.
+    refill: Option<i32>,
     module: Option<usize>,
 }
 
@@ -241,7 +243,7 @@ impl Agent {
     }
 
     fn make_accounts(&mut self) {
-        let blank = Account { told: 0, ended: 0, samples: false, module: None };
+        let blank = Account { told: 0, ended: 0, samples: false, refill: None, module: None };
         self.functions.resize(functions::count() as usize, blank);
     }
 
@@ -518,6 +520,9 @@ impl Agent {
             for (number, sum) in (1..records).zip(&mut sums[1..]) {
                 if let Some(record) = block.record(number * RECORD as u32) {
                     *sum += record.count.load(Relaxed);
+                    if let Some(quota) = self.functions[number as usize].refill {
+                        refill(record, Id(number).function(), quota);
+                    }
                 }
             }
         }
@@ -574,6 +579,10 @@ impl Agent {
                 self.armed.retain(|&armed| armed != id);
             }
             account.samples = samples;
+            account.refill = match mode {
+                Mode::Sample(draw) if draw.is_refilled() => i32::try_from(draw.quota).ok(),
+                _ => None,
+            };
         }
     }
 
@@ -675,6 +684,14 @@ struct Changes(Vec<(profiler::FuncId, Mode)>);
 impl Probes for Changes {
     fn set(&mut self, function: profiler::FuncId, mode: Mode) {
         self.0.push((function, mode));
+    }
+}
+
+/// Gives a thread its quota anew, if it has not used it up. The thread may take one off meanwhile: then there is one more.
+fn refill(record: &Record, function: &Function, quota: i32) {
+    let left = record.left.load(Relaxed);
+    if (1..quota / 2).contains(&left) && record.term.load(Relaxed) == function.term.load(Relaxed) {
+        record.left.store(quota, Relaxed);
     }
 }
 

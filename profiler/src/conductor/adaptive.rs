@@ -20,8 +20,6 @@ use std::collections::HashSet;
 /// The first term, and every term of a function that is timed completely: what is called fewer times is.
 pub(super) const FIRST: Mode = Mode::Sample(COMPLETELY);
 const COMPLETELY: Draw = Draw { quota: 64, skip: Skip::None, then: Rest::Count };
-/// The quota of a function that is timed completely, since the budget pays for it: it ends only what nobody has foreseen.
-const AMPLE: u32 = 1 << 20;
 
 /// Parts of the budget: complete timing, counting, terms. The rest is for rates that change between two choices.
 const COMPLETE: f64 = 0.25;
@@ -251,7 +249,7 @@ impl Conductor {
         plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         plan.armed = now;
         let mode = match plan.way {
-            Way::Complete => Mode::Sample(Draw { quota: AMPLE, ..COMPLETELY }),
+            Way::Complete => Mode::Sample(Draw { quota: Draw::AMPLE, ..COMPLETELY }),
             Way::Counted if plan.is_hopeless => Mode::Count,
             Way::Counted => Mode::Sample(plan.draw(Rest::Count)),
             Way::Glimpsed => Mode::Count,
