@@ -220,6 +220,13 @@ impl Account {
         self.cycle.counted.get_or_insert((from.max(self.cycle.began), until));
     }
 
+    /// What was to stop has stopped somewhat later.
+    pub(crate) fn count_until(&mut self, at: Ticks) {
+        if let Some((_, until)) = &mut self.cycle.counted {
+            *until = at.max(*until);
+        }
+    }
+
     /// From here on not every call of the cycle is timed.
     pub(crate) fn stop_timing(&mut self) {
         self.cycle.is_partial = true;

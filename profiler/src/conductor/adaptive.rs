@@ -27,6 +27,11 @@ const COUNTING: f64 = 0.35;
 const TERMS: f64 = 0.2;
 /// A term that others pass may last so many times as long as the rate lets expect.
 const PATIENCE: f64 = 4.0;
+/// What complete timing and counting leave over goes to terms and windows, but for what rates may grow by.
+const UNSPENT: f64 = 0.5;
+/// How much more windows may cost than terms, and how many windows there are for a term at most.
+const WINDOWS: f64 = 2.0;
+const GLIMPSES: f64 = 6.0;
 /// What may be spent on a function that was never called.
 const WAITING: f64 = 0.01;
 /// Of complete timing, the part that goes to long calls first: there tails live, a probe is a few per cent of the call, and
@@ -103,6 +108,9 @@ pub(super) struct Plan {
     armed: Ticks,
     quota: u32,
     span: f64,
+    /// Windows for each term, and those since the latest.
+    glimpses: u32,
+    glimpsed: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,7 +212,8 @@ impl Conductor {
         }
     }
 
-    /// Nothing is done to a glimpsed function but counting: that is its window, and when that has ended, its term begins.
+    /// Nothing is done to a glimpsed function but counting: that is its window. When it has ended a term begins, or nothing for some windows:
+    /// how often a function is called changes more than how long its calls take, which the clock knows as well.
     fn glimpse(&mut self, at: usize, now: Ticks, probes: &mut impl Probes) {
         let (span, window) = (self.clock.ticks(CYCLE.0), self.clock.ticks(WINDOW * 0.9));
         let count = self.costs.count * VISIBLE;
@@ -222,6 +231,14 @@ impl Conductor {
             return;
         }
         account.close_window(now, count);
+        plan.glimpsed += 1;
+        if plan.glimpsed < plan.glimpses {
+            let began = account.cycle_began();
+            account.stop_counting(began, now);
+            self.set(FuncId(at as u32), Mode::Off, probes);
+            return;
+        }
+        plan.glimpsed = 0;
         let draw = plan.draw(Rest::Off);
         self.set(FuncId(at as u32), Mode::Sample(draw), probes);
     }
@@ -229,10 +246,10 @@ impl Conductor {
     /// A function was switched, at this instant: as late as its agent had come to it.
     pub fn switched(&mut self, function: FuncId, at: Ticks) {
         let part = self.part(function);
-        if part.mode == Mode::Count
-            && let Some(life) = &mut part.life
-        {
-            life.account.delay_window(at);
+        match (part.mode, &mut part.life) {
+            (Mode::Count, Some(life)) => life.account.delay_window(at),
+            (Mode::Off, Some(life)) => life.account.count_until(at),
+            _ => {}
         }
     }
 
@@ -295,7 +312,7 @@ impl Conductor {
             candidate.passing = self.passing(candidate.at);
         }
         order.sort_by(|a, b| a.cost(&costs).total_cmp(&b.cost(&costs)));
-        let complete = self.time_completely(&order, ticks * COMPLETE * thrift);
+        let (complete, left) = self.time_completely(&order, ticks * COMPLETE * thrift);
         order.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
@@ -316,12 +333,13 @@ impl Conductor {
                 Way::Glimpsed
             };
         }
-        self.pace(&sampled, ticks);
+        let unspent = (left + counting) * UNSPENT;
+        self.pace(&sampled, ticks * TERMS + unspent);
     }
 
     /// Which functions are timed completely, of those in the order of what it costs: first long ones, then all, the cheapest first, as long
-    /// as it is paid for.
-    fn time_completely(&self, order: &[Candidate], ticks: f64) -> HashSet<usize> {
+    /// as it is paid for; and what is left.
+    fn time_completely(&self, order: &[Candidate], ticks: f64) -> (HashSet<usize>, f64) {
         let mut chosen = HashSet::new();
         let mut left = ticks;
         for (only_long, kept) in [(true, ticks * (1.0 - LONG)), (false, 0.0)] {
@@ -337,7 +355,7 @@ impl Conductor {
                 chosen.insert(candidate.at);
             }
         }
-        chosen
+        (chosen, left)
     }
 
     /// How often a second ends of other functions pass the exits of this one.
@@ -346,13 +364,13 @@ impl Conductor {
         self.functions[at].others.iter().filter_map(rate).sum()
     }
 
-    /// How long cycles are, so that terms are paid for.
+    /// How long cycles are, so that terms and windows are paid for.
     fn pace(&mut self, sampled: &[usize], ticks: f64) {
         if sampled.is_empty() {
             return;
         }
         let costs = self.costs;
-        let share = ticks * TERMS / sampled.len() as f64;
+        let share = ticks / sampled.len() as f64;
         for &at in sampled {
             let part = &mut self.functions[at];
             let Some(Life { account, plan }) = part.life.as_deref_mut() else { continue };
@@ -365,7 +383,10 @@ impl Conductor {
             let quota = (QUOTA.0 * variation).min(affordable).clamp(least, most);
             plan.quota = quota as u32;
             let window = if plan.way == Way::Glimpsed { plan.rate * WINDOW * costs.count } else { 0.0 };
-            let by_terms = (quota * cost + window + costs.toggle * sites_factor(part.sites)) / share;
+            let (term, window) = (quota * cost, window + costs.toggle * sites_factor(part.sites));
+            let glimpses = (WINDOWS * term / window).clamp(1.0, GLIMPSES).floor();
+            plan.glimpses = if plan.way == Way::Glimpsed { glimpses as u32 } else { 1 };
+            let by_terms = (term / f64::from(plan.glimpses) + window) / share;
             plan.span = by_terms.clamp(CYCLE.0, CYCLE.1);
             plan.is_hopeless = plan.is_passed() && by_terms > CYCLE.1;
         }
