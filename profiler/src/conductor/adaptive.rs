@@ -65,6 +65,8 @@ const CYCLE: (f64, f64) = (0.020, 5.0);
 /// to be found before it costs.
 const CHOOSE: f64 = 0.1;
 const BEGINNING: f64 = 0.05;
+/// Over how long rates are averaged that counting is paid for, in seconds: programs have phases.
+const AVERAGE: f64 = 1.0;
 /// What was seen in a shorter time says little of a rate: many functions are called often for a moment and then never again, and those
 /// cost little.
 const FIRM: f64 = 0.02;
@@ -81,12 +83,13 @@ pub(super) struct Adaptive {
     random: u64,
     chosen: Ticks,
     last: Ticks,
-    /// What counting and complete timing have cost since then, in ticks.
+    /// What counting, also in windows, and complete timing have cost since then, in ticks.
     pub(super) spent: f64,
-    /// The same since the latest choice, and the part of what was foreseen that is spent next: rates change, and those that had fallen
-    /// for a moment are the first to be chosen.
+    /// The same since the latest judgement, the part of what was foreseen that is spent since, and when that was: rates change, and those
+    /// that had fallen for a moment are the first to be chosen.
     paid: f64,
     thrift: f64,
+    thrifty: Ticks,
     /// Whether some window is open.
     is_open: bool,
 }
@@ -97,6 +100,10 @@ pub(super) struct Plan {
     way: Way,
     /// Entries a second, as far as is known.
     rate: f64,
+    /// The same over [`AVERAGE`], the calls that it is made of, and when it was.
+    average: f64,
+    calls: f64,
+    averaged: f64,
     /// Ends of others a second that pass its exits while it is timed.
     passing: f64,
     /// Calls are so rare, and others pass its exits so often, that no term is paid for.
@@ -123,7 +130,16 @@ enum Way {
 
 impl Adaptive {
     pub(super) fn new(seed: u64, now: Ticks) -> Self {
-        Self { random: seed ^ 0x9e37_79b9_7f4a_7c15, chosen: now, last: now, spent: 0.0, paid: 0.0, thrift: 1.0, is_open: false }
+        Self {
+            random: seed ^ 0x9e37_79b9_7f4a_7c15,
+            chosen: now,
+            last: now,
+            spent: 0.0,
+            paid: 0.0,
+            thrift: 1.0,
+            thrifty: now,
+            is_open: false,
+        }
     }
 
     /// Evenly between zero and one.
@@ -288,14 +304,8 @@ impl Conductor {
     /// Gives every function a way of life, by what it costs.
     fn choose(&mut self, now: Ticks, budget: f64) {
         let hz = self.clock.hz;
-        let elapsed = now.since(std::mem::replace(&mut self.adaptive.chosen, now)).0 as f64;
-        let foreseen = budget * (COMPLETE + COUNTING) * elapsed;
-        let paid = std::mem::take(&mut self.adaptive.paid);
-        if now.since(self.began) > self.clock.ticks(BEGINNING) {
-            let thrift = self.adaptive.thrift * if paid > foreseen { 0.85 } else { 1.15 };
-            self.adaptive.thrift = thrift.clamp(0.3, 1.0);
-        }
-        let thrift = self.adaptive.thrift;
+        self.adaptive.chosen = now;
+        let thrift = self.thrift(now, budget);
         let (ticks, began, costs) = (budget * hz, self.began, self.costs);
         let trifle = self.clock.ticks(TRIFLE).0 as f64;
         let mut order: Vec<Candidate> = Vec::new();
@@ -305,7 +315,11 @@ impl Conductor {
             {
                 plan.count(account.entries, began, now, hz);
                 let is_long = account.mean(&costs).is_some_and(|mean| mean.value >= LONG_CALL * hz);
-                order.push(Candidate { at, rate: plan.rate, passing: 0.0, is_long });
+                // What is not seen at the moment becomes part of the calls when the cycle ends.
+                let unseen =
+                    if plan.way == Way::Glimpsed { plan.rate * now.since(account.cycle_began()).0 as f64 / hz } else { 0.0 };
+                plan.average_over(account.calls().value + unseen, now.since(began).0 as f64 / hz);
+                order.push(Candidate { at, rate: plan.rate, average: plan.average, passing: 0.0, is_long });
             }
         }
         for candidate in &mut order {
@@ -313,10 +327,11 @@ impl Conductor {
         }
         order.sort_by(|a, b| a.cost(&costs).total_cmp(&b.cost(&costs)));
         let (complete, left) = self.time_completely(&order, ticks * COMPLETE * thrift);
-        order.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+        order.sort_by(|a, b| a.counted().total_cmp(&b.counted()));
         let mut counting = ticks * COUNTING * thrift;
         let mut sampled = Vec::new();
-        for Candidate { at, rate, passing, .. } in order {
+        for candidate in order {
+            let (at, rate, passing) = (candidate.at, candidate.counted(), candidate.passing);
             let complete = complete.contains(&at);
             let Some(life) = &mut self.functions[at].life else { continue };
             life.plan.passing = passing;
@@ -335,6 +350,23 @@ impl Conductor {
         }
         let unspent = (left + counting) * UNSPENT;
         self.pace(&sampled, ticks * TERMS + unspent);
+    }
+
+    /// The part of what may be spent that is given out: less, if more was spent than was foreseen.
+    fn thrift(&mut self, now: Ticks, budget: f64) -> f64 {
+        let Adaptive { thrift, thrifty, paid, .. } = &mut self.adaptive;
+        if now.since(self.began) < self.clock.ticks(BEGINNING) {
+            // What is hot has to be found first.
+            (*thrifty, *paid) = (now, 0.0);
+        }
+        let elapsed = now.since(*thrifty);
+        // Choices that a surge has brought about come too soon to tell.
+        if elapsed >= self.clock.ticks(CHOOSE) {
+            let foreseen = budget * (COMPLETE + COUNTING + TERMS) * elapsed.0 as f64;
+            *thrift = (*thrift * if *paid > foreseen { 0.85 } else { 1.15 }).clamp(0.3, 1.0);
+            (*thrifty, *paid) = (now, 0.0);
+        }
+        *thrift
     }
 
     /// Which functions are timed completely, of those in the order of what it costs: first long ones, then all, the cheapest first, as long
@@ -414,12 +446,18 @@ fn is_complete(mode: &Mode) -> bool {
 struct Candidate {
     at: usize,
     rate: f64,
+    average: f64,
     /// Ends of others a second that pass its exits while it is timed.
     passing: f64,
     is_long: bool,
 }
 
 impl Candidate {
+    /// Entries a second that counting is paid for: what comes in bursts costs no more than it does on average.
+    fn counted(&self) -> f64 {
+        self.rate.min(self.average)
+    }
+
     /// What it costs a second to time it completely.
     fn cost(&self, costs: &Costs) -> f64 {
         self.rate * (costs.pair + 2.0) + self.passing * costs.skip
@@ -461,6 +499,20 @@ impl Plan {
         let skip = if self.is_passed() { 0.0 } else { self.skip() };
         let passing = (skip + 1.0) * self.passing / self.rate.max(1.0);
         costs.pair + (skip + passing) * costs.skip
+    }
+
+    /// Learns how often it was called on average, `seconds` after the beginning.
+    fn average_over(&mut self, calls: f64, seconds: f64) {
+        let span = seconds - self.averaged;
+        if span < FIRM {
+            // At the beginning a burst cannot be told from what lasts.
+            self.average = if self.averaged > 0.0 { self.average } else { f64::INFINITY };
+            return;
+        }
+        let recent = (calls - self.calls).max(0.0) / span;
+        let known = if self.averaged > 0.0 { self.average } else { recent };
+        let part = (span / seconds.min(AVERAGE)).min(1.0);
+        (self.average, self.calls, self.averaged) = (known + (recent - known) * part, calls, seconds);
     }
 
     /// Learns the rate of a function whose entries are counted all the time.

@@ -1,11 +1,12 @@
 //! The WebAssembly half of the demo: a program that runs under a monitor, which is switched while it runs.
 
-use crate::command::Failure;
+use crate::command::{Failure, launch};
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use wordpatch::os::signals;
 
 const PROGRAM: &str = include_str!("../../../samples/primes.wat");
 const MONITOR: &str = include_str!("../../../samples/ways.mm");
@@ -29,8 +30,8 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
     writeln!(out, "\n4. Runs a WebAssembly program under a monitor in Whamm, for as long as it takes:\n\n   $ {line}\n")?;
     let mut running = Command::new(&command);
     running.args(["run", "--monitor", &with, "--invoke", "count"]).arg(&program).arg("2000000000");
-    let child = running.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let asked = Asked { command, child: Some(child) };
+    running.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let asked = Asked { command, child: Some(spawn_interruptible(&mut running)?) };
     if asked.begins() {
         for request in [&["off", "ways"][..], &["attach", "hotness,top=3"], &["report"], &["detach", "hotness"], &["on", "ways"]]
         {
@@ -47,6 +48,18 @@ pub(super) fn show(folder: &Path, out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Starts a program that SIGINT ends. Shells have commands in the background ignore it, and whatever these start.
+fn spawn_interruptible(command: &mut Command) -> io::Result<Child> {
+    let is_ignored = signals::action(libc::SIGINT).is_ok_and(|action| action.sa_sigaction == libc::SIG_IGN);
+    if !is_ignored {
+        return command.spawn();
+    }
+    launch::set_handler(libc::SIGINT, libc::SIG_DFL);
+    let child = command.spawn();
+    launch::set_handler(libc::SIGINT, libc::SIG_IGN);
+    child
+}
+
 /// A program that runs, and is stopped in any case.
 struct Asked {
     command: PathBuf,
@@ -58,7 +71,7 @@ impl Asked {
         self.child.as_ref().map_or_else(String::new, |child| child.id().to_string())
     }
 
-    fn ctl(&self, request: &[&str]) -> std::io::Result<Output> {
+    fn ctl(&self, request: &[&str]) -> io::Result<Output> {
         Command::new(&self.command).arg("ctl").arg(self.id()).args(request).output()
     }
 
