@@ -27,6 +27,9 @@ const SITES: usize = 32;
 /// do not fall with the number of windows. A part of the entries that were not seen.
 const UNKNOWN: f64 = 0.1;
 
+/// So many windows tell a function that has fallen silent from one that is called in bursts.
+const FEW_WINDOWS: f64 = 4.0;
+
 /// Samples of a cycle that are kept until their weight is known.
 const KEPT: usize = 512;
 
@@ -102,6 +105,9 @@ struct Unseen {
     rates: f64,
     rates2: f64,
     spans2: f64,
+    /// How long entries were counted, of all cycles, and not.
+    watched: f64,
+    hidden: f64,
 }
 
 impl Account {
@@ -262,8 +268,15 @@ impl Account {
         if let Some((before, hidden)) = unseen.latest.take() {
             unseen.entries += (rate - before) / 2.0 * hidden;
         }
-        let Some((from, until)) = self.cycle.counted else { return seen };
-        let hidden = now.since(self.cycle.began).0.saturating_sub(until.since(from).0) as f64;
+        let whole = now.since(self.cycle.began).0 as f64;
+        let Some((from, until)) = self.cycle.counted else {
+            unseen.watched += whole;
+            return seen;
+        };
+        let watched = (until.since(from).0 as f64).min(whole);
+        let hidden = whole - watched;
+        unseen.watched += watched;
+        unseen.hidden += hidden;
         unseen.entries += rate * hidden;
         unseen.latest = Some((rate, hidden));
         unseen.cycles += 1;
@@ -324,7 +337,10 @@ impl Account {
         let by_windows = student(unseen.cycles.saturating_sub(1).max(1)) * (variance * unseen.spans2).sqrt();
         // All windows may be wrong alike: see `UNKNOWN`.
         let half = by_windows.hypot(UNKNOWN * unseen.entries.max(0.0));
-        Figure::estimated(value, half, self.entries as f64)
+        // A few windows that have met no burst know little of bursts: it may have gone on as it did when it was watched.
+        let as_watched = self.entries as f64 / unseen.watched.max(1.0) * unseen.hidden;
+        let more = (as_watched - unseen.entries - half).max(0.0) * (FEW_WINDOWS / n).min(1.0);
+        Figure::estimated(value, half, self.entries as f64).with_more_above(more)
     }
 
     /// Whether every call was timed that has ended.
@@ -408,5 +424,34 @@ impl Account {
         let mean = all.sum / all.weight;
         let between = (all.w2m2 - 2.0 * mean * all.w2m + mean * mean * all.w2).max(0.0) / all.w2;
         between / (mean * mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand calls in a million ticks that are watched, then cycles of a million ticks with a window of a thousand, which meets none.
+    fn silent(cycles: u64) -> Figure {
+        const SPAN: u64 = 1_000_000;
+        let mut account = Account::new(Ticks(0));
+        account.entered(1_000);
+        for cycle in 1..=cycles {
+            let began = Ticks(cycle * SPAN);
+            account.turn(began);
+            account.open_window(began);
+            account.close_window(Ticks(began.0 + 1_000), 0.0);
+            account.stop_counting(began, Ticks(began.0 + 1_000));
+        }
+        account.turn(Ticks((cycles + 1) * SPAN));
+        account.calls()
+    }
+
+    #[test]
+    fn windows_that_meet_no_call_prove_little_while_they_are_few() {
+        let (one, many) = (silent(1).interval(), silent(400).interval());
+        assert!(one.0 == 1_000.0 && (1_900.0..2_000.0).contains(&one.1), "{one:?}");
+        // Of four hundred silent spans four may have been as the first was.
+        assert!(many.0 == 1_000.0 && many.1 < 6_000.0, "{many:?}");
     }
 }
