@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tmax::storm::{Act, Adversary, Budget, Face, Outcome, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::protocol::Step;
-use wordpatch::{Barrier, Ticks};
+use wordpatch::{Barrier, FetchOrder, Ticks};
 
 /// Storms take turns: two at once would take each other's processors.
 static TURN: Mutex<()> = Mutex::new(());
@@ -101,8 +101,10 @@ fn a_store_within_a_quadword_is_never_torn() {
     }
 }
 
+/// One barrier behind the trap is enough where fetch reads upwards. Elsewhere a new front may be executed with an old back: on an Intel
+/// processor once in thirty thousand toggles.
 #[test]
-fn a_barrier_behind_the_trap_keeps_words_whole() {
+fn barriers_keep_words_whole() {
     let _turn = turn();
     if Barrier::Membarrier.prepare().is_err() {
         eprintln!("SKIPPED: no membarrier here");
@@ -113,7 +115,10 @@ fn a_barrier_behind_the_trap_keeps_words_whole() {
         // The immediate's instruction begins before the word: a trap in its middle is no trap.
         let recipe = match shape {
             Shape::Immediate => continue,
-            _ => Recipe::one_wait(Barrier::Membarrier),
+            _ => match FetchOrder::of_this_processor() {
+                FetchOrder::Upwards => Recipe::one_wait(Barrier::Membarrier),
+                FetchOrder::Any => Recipe::two_waits(Barrier::Membarrier),
+            },
         };
         let target = target(shape, 64, before);
         let tally = follow(&storm, &recipe, &target, Budget::toggles(2_000).within(Duration::from_secs(2)));
