@@ -18,7 +18,7 @@
 //!
 //! | word | value | meaning | who may change it |
 //! |---|---|---|---|
-//! | `lock` | [`OPEN`] | the arena is nobody's | any thread, to `TAKEN` or `AWAITED` |
+//! | `lock` | [`OPEN`] | no thread has the arena | any thread, to `TAKEN` or `AWAITED` |
 //! | | [`TAKEN`] | a thread has it | that thread, to `OPEN`; others, to `AWAITED` |
 //! | | [`AWAITED`] | a thread has it, and others sleep | that thread, to `OPEN`, and wakes one |
 //! | `busy` | | the thread that has the lock is changing the arena | that thread |
@@ -85,7 +85,7 @@ impl Arena {
         let _ = pages::wipe_on_fork(lock, PAGE);
         let arena = lock.offset(PAGE as isize).as_ptr().cast_mut().cast::<Self>();
         let blocks = UnsafeCell::new(Dlmalloc::new_with_allocator(Mappings));
-        // SAFETY: (1) mapped, aligned to a page, and known to nobody.
+        // SAFETY: (1) mapped, aligned to a page, and no other thread knows it.
         unsafe { arena.write(Self { generation, busy: AtomicBool::new(false), blocks }) };
         Some(arena)
     }
@@ -150,7 +150,7 @@ impl Drop for Taken {
 fn replace(old: *mut Arena, generation: u32) -> Option<()> {
     let new = Arena::create(generation)?;
     if CURRENT.compare_exchange(old, new, AcqRel, Acquire).is_err() {
-        // SAFETY: (1) made above, and known to nobody.
+        // SAFETY: (1) made above, and no other thread knows it.
         let _ = unsafe { pages::unmap(CodeAddr::from_ptr(new).offset(-(PAGE as isize)), 2 * PAGE) };
     }
     Some(())

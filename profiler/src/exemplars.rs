@@ -10,7 +10,7 @@ use crate::{FuncId, Ticks};
 const KEPT: usize = 3;
 /// Functions that are told inside of one, the longest.
 const INSIDE: usize = 8;
-/// Calls of a thread that nobody has claimed yet: the oldest are forgotten.
+/// Calls of a thread that no call around them has claimed yet: the oldest are forgotten.
 const UNCLAIMED: usize = 1024;
 
 /// Calls of one function inside of another call; those inside of each other count their time once.
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_nobody_claims_are_forgotten() {
+    fn calls_that_no_other_claims_are_forgotten() {
         let mut nesting = Nesting::default();
         for ticks in 1..100_000 {
             nesting.end(LOOKUP, ticks, 0);

@@ -285,7 +285,7 @@ impl Agent {
                 break;
             }
             if self.is_left_alone() {
-                // Nobody is there to ask for it.
+                // No thread of the program is left to ask for the profile.
                 self.write();
                 // What the C library calls at the end of the last thread that it knows of is called here.
                 threads::not_ours();
@@ -302,7 +302,7 @@ impl Agent {
         THREAD.store(0, Release);
     }
 
-    /// Sleeps until it is time to look, or somebody calls. Meanwhile rings are drained before they are half full, since looking at the
+    /// Sleeps until it is time to look, or another thread calls. Meanwhile rings are drained before they are half full, since looking at the
     /// counters of many functions may be due much later, and a thread that drains its ring itself cannot tell cycles apart. Where every
     /// call is timed there are none, and the threads do it cheaper.
     fn sleep(&mut self, pause: Duration) {
@@ -512,7 +512,7 @@ impl Agent {
 
     /// Sums up the entries of all threads, and tells the conductor what has come.
     fn count(&mut self) {
-        // Nobody may have looked for new functions since they were called: not while a library is unloaded.
+        // The agent may not have looked for new functions since they were called: not while a library is unloaded.
         self.make_accounts();
         let mut sums: Vec<u64> = self.functions.iter().map(|account| account.ended).collect();
         for block in threads::all() {

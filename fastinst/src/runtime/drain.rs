@@ -1,7 +1,7 @@
 //! Taking entries out of a ring: by its own thread when it is full, by the agent at any time.
 //!
 //! Neither waits for the other, and the thread's own drain can be interrupted by a signal's handler whose calls fill the ring again and
-//! drain it themselves. So nobody owns the ring. A consumer copies some entries from the tail on, and then moves the tail over them by one
+//! drain it themselves. So the ring has no owner. A consumer copies some entries from the tail on, and then moves the tail over them by one
 //! compare-and-swap: if that succeeds the copies are the only ones, else another consumer was faster and they are thrown away. The
 //! thread writes to a place only after the tail has passed it, so a copy that counts was read whole.
 //!

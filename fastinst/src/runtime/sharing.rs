@@ -74,7 +74,7 @@ pub(super) fn begin_again(cell: u32, partners: &[Id]) -> u32 {
     cell
 }
 
-/// A function has been seen to end at a shared exit that nobody has foreseen. By the agent.
+/// A function has been seen to end at a shared exit that discovery has not foreseen. By the agent.
 pub(super) fn learn(number: u32, site: &Site, told: Id, moves: &mut Moves) {
     if let Some(owners) = Owners::of_cell(site.cell().target().get()) {
         owners.add(told);
