@@ -222,7 +222,8 @@ mod tests {
         let elsewhere = Machine { kernel: "0.01".to_owned(), ..Machine::here() };
         let granule = Granule::new(32).unwrap();
         let (date, tmax, failed) = ("2026-01-01T00:00:00Z".to_owned(), Some(Ticks(100)), Vec::new());
-        let calibration = Calibration { machine: elsewhere, date, granule, granule_toggles: 1, tmax, failed };
+        let calibration =
+            Calibration { machine: elsewhere, date, granule, granule_toggles: Calibration::ENOUGH_TOGGLES, tmax, failed };
         calibration.save(&path).unwrap();
         let file = ("WORDPATCH_CALIBRATION", path.to_str().unwrap());
         let policy = read(&[("WORDPATCH_GRANULE", "calibrated"), file]).unwrap().policy().unwrap();

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Measures what this machine does to code that is modified while it runs
 ///
 /// Finds out how many aligned bytes instruction fetch sees whole (the granule), how often the literature's protocol of
-/// breakpoint and wait is torn at each wait (T_max), and what patching costs here. Writes a calibration that wordpatch uses
-/// where it is asked to, and only on the machine that it was made on.
+/// breakpoint and wait is torn at each wait (T_max), and what patching costs here. With --save or -o, writes a calibration
+/// that wordpatch uses where it is asked to, and only on the machine that it was made on.
 #[derive(Clone, Debug, PartialEq, Parser)]
 #[command(name = "tmax", version, after_help = EXAMPLES)]
 pub struct Args {
@@ -27,7 +27,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = seconds)]
     pub seconds: Option<Duration>,
 
-    /// Write the calibration there [default: fastinst/tmax.toml in $XDG_CONFIG_HOME or ~/.config]
+    /// Keep the calibration where wordpatch looks for it: fastinst/tmax.toml in $XDG_CONFIG_HOME or ~/.config
+    #[arg(long, conflicts_with = "output")]
+    pub save: bool,
+
+    /// Write the calibration there; without this and --save no file is written
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
@@ -50,12 +54,14 @@ pub struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  tmax                            calibrate this machine, once after installing
+  tmax                            see what this machine does
+  tmax --save                     calibrate it, once after installing
   tmax --full --svg waits.svg     look for rare failures and draw them
   tmax --json -o cal.toml | jq .granule
   tmax --man | man -l -
 
-Nothing else should run meanwhile; the answer stays right if it does, but rests on fewer toggles. Two processors are needed.
+Nothing else should run meanwhile; if it does, the run keeps its time and sees less, and what it did not see often enough it
+says so of. A calibration whose granule was not seen is not written. Two processors are needed.
 Exit status: 0 done, 1 not done, 2 wrong option, 130 interrupted (nothing is written).";
 
 fn seconds(text: &str) -> Result<Duration, String> {

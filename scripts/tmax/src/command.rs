@@ -21,6 +21,8 @@ enum Complaint {
     Unwritable { path: PathBuf, option: &'static str, error: io::Error },
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
+    #[error("the granule was not seen, and no calibration written: the machine is busy, run again")]
+    NotSeen,
     #[error("cannot write to stdout: {0}")]
     Stdout(io::Error),
 }
@@ -47,13 +49,16 @@ fn run(args: &Args) -> Result<(), Complaint> {
     }
     // Whatever can be refused is refused before the time is spent.
     let output = output(args)?;
-    check(&output, "-o")?;
+    output.iter().try_for_each(|path| check(path, "-o"))?;
     args.svg.iter().try_for_each(|path| check(path, "--svg"))?;
     Seating::new().map_err(Failure::from)?;
 
     let report = measure(&args.plan())?;
 
-    report.calibration().save(&output)?;
+    let calibration = report.calibration();
+    if let (Some(path), Some(calibration)) = (&output, &calibration) {
+        calibration.save(path)?;
+    }
     if let Some(path) = &args.svg {
         let drawn = Replacement::begin(path).and_then(|file| file.finish(figure::draw(&report).as_bytes()));
         drawn.map_err(|error| Complaint::Unwritable { path: path.clone(), option: "--svg", error })?;
@@ -61,20 +66,30 @@ fn run(args: &Args) -> Result<(), Complaint> {
     let mut out = io::stdout().lock();
     let printed = match args.json {
         true => writeln!(out, "{}", report.to_json()),
-        false => writeln!(out, "{}\nCalibration written to {}", Summary(&report), output.display()),
+        false => write!(out, "{}{}", Summary(&report), epilogue(&output, calibration.is_some())),
     };
-    printed.and_then(|()| out.flush()).map_err(Complaint::Stdout)
+    printed.and_then(|()| out.flush()).map_err(Complaint::Stdout)?;
+    if output.is_some() && calibration.is_none() { Err(Complaint::NotSeen) } else { Ok(()) }
 }
 
-/// Where the calibration goes. The default place is made if it does not exist.
-fn output(args: &Args) -> Result<PathBuf, Complaint> {
-    if let Some(path) = &args.output {
-        return Ok(path.clone());
+/// What became of the calibration.
+fn epilogue(output: &Option<PathBuf>, seen: bool) -> String {
+    match output {
+        Some(path) if seen => format!("Calibration written to {}\n", path.display()),
+        Some(_) => String::new(),
+        None => "No file was written: --save keeps this as a calibration, -o FILE elsewhere.\n".to_owned(),
+    }
+}
+
+/// Where the calibration goes, if anywhere. The default place is made if it does not exist.
+fn output(args: &Args) -> Result<Option<PathBuf>, Complaint> {
+    if !args.save {
+        return Ok(args.output.clone());
     }
     let path = Calibration::default_path().ok_or(Complaint::NoPlace)?;
     let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
     made.map_err(|error| Complaint::Unwritable { path: path.clone(), option: "-o", error })?;
-    Ok(path)
+    Ok(Some(path))
 }
 
 fn check(path: &Path, option: &'static str) -> Result<(), Complaint> {

@@ -1,13 +1,15 @@
 //! The figure: tear rate against wait, a panel for each case, with and without fences, and a curve for each position.
 //!
-//! Rates are drawn on a logarithmic scale. A wait at which nothing was torn is drawn hollow, at the rate that so many toggles do not
-//! exclude: the curve never touches zero, because no measurement does. Waits up to 3000 ticks are to scale; the longer ones and
-//! the barrier stand beside them in order.
+//! Rates are drawn on a logarithmic scale. A wait at which nothing was torn has no rate, only a bound: a grey arrow, which begins at the
+//! rate that so many toggles do not exclude and points down. A bound tells of the number of toggles, so nothing joins bounds; rates
+//! are joined where no clean wait lies between them. A panel in which nothing was torn says so. Waits up to 3000 ticks are to scale;
+//! the longer ones and the barrier stand beside them in order.
 
 use crate::measure::tears::{Case, FENCED, Point, circumstances};
 use crate::report::Report;
 use crate::statistics::rate_below;
 use crate::svg::{Element, Unit};
+use crate::table::count;
 use std::collections::BTreeMap;
 
 const WIDTH: f64 = 1160.0;
@@ -19,6 +21,9 @@ const GAP: f64 = 22.0;
 const TALL: f64 = 236.0;
 /// From one row of panels to the next.
 const ROW: f64 = 312.0;
+
+/// How long the arrow of a bound is.
+const ARROW: f64 = 9.0;
 
 /// The share of a panel that a wait takes which is not to scale.
 const SLOT: f64 = 0.1;
@@ -34,8 +39,8 @@ pub fn draw(report: &Report) -> String {
     let axes = Axes::new(&report.tmax);
     let title = format!("Torn toggles by wait: {}, {}", report.machine.brand, report.date);
     let note = format!(
-        "INT3, wait, back, wait, front on a five-byte instruction; {} run. Hollow: nothing torn, drawn at the rate that is not \
-         excluded (95 %). mb: INT3, membarrier, back, front.",
+        "INT3, wait, back, wait, front on a five-byte instruction; {} run. Grey arrows: nothing torn, the rate lies below (95 %). \
+         mb: membarrier instead of a wait.",
         report.plan
     );
     let text = |x: f64, y: f64, size: u32, text: String| {
@@ -133,13 +138,15 @@ impl Axes {
         let frame = Element::new("rect").with("y", TOP).with("width", PANEL).with("height", TALL);
         let heading = Element::new("text").with("y", TOP - 10.0).with("font-size", 13).text(circumstances(case, fenced));
         let axis = Element::new("text").with("x", Unit(PANEL / 2.0)).with("y", TOP + TALL + 34.0);
+        let here = in_panel(case, fenced, points);
         Element::new("g")
             .with("transform", format!("translate({left} 0)"))
             .children([heading, frame.with("fill", "none").with("stroke", "#888")])
             .children((self.lowest + 1..0).map(|power| self.grid_line(10f64.powi(power))))
             .children(self.wait_labels())
             .children([axis.with("text-anchor", "middle").with("font-size", 12).text("wait, ticks")])
-            .children(curves(&in_panel(case, fenced, points)).into_iter().map(|(position, curve)| self.curve(position, &curve)))
+            .children(nothing_torn(&here))
+            .children(curves(&here).into_iter().map(|(position, curve)| self.curve(position, &curve)))
     }
 
     fn grid_line(&self, rate: f64) -> Element {
@@ -166,22 +173,38 @@ impl Axes {
 
     fn curve(&self, position: usize, curve: &[Dot]) -> Element {
         let place = |dot: &Dot| (self.x(dot.wait), self.y(dot.rate));
-        let line = |wanted: &dyn Fn(&Dot) -> bool| {
-            let to_scale = curve.iter().filter(|dot| dot.wait.is_some_and(|wait| wait <= TO_SCALE) && wanted(dot));
-            let path: Vec<String> = to_scale.map(place).map(|(x, y)| format!("{},{}", Unit(x), Unit(y))).collect();
+        let to_scale: Vec<&Dot> = curve.iter().filter(|dot| dot.wait.is_some_and(|wait| wait <= TO_SCALE)).collect();
+        let joined = to_scale.chunk_by(|a, b| a.torn && b.torn).filter(|dots| dots.len() > 1);
+        let lines = joined.map(|dots| {
+            let path: Vec<String> = dots.iter().map(|dot| place(dot)).map(|(x, y)| format!("{},{}", Unit(x), Unit(y))).collect();
             Element::new("polyline").with("points", path.join(" ")).with("fill", "none")
-        };
-        let dots = curve.iter().map(|dot| {
-            let (x, y) = place(dot);
-            let fill = if dot.torn { colour(position) } else { "#fff" };
-            Element::new("circle").with("cx", Unit(x)).with("cy", Unit(y)).with("r", 2.8).with("fill", fill)
         });
+        let dots = curve.iter().filter(|dot| dot.torn).map(place).map(|(x, y)| {
+            Element::new("circle").with("cx", Unit(x)).with("cy", Unit(y)).with("r", 2.8).with("fill", colour(position))
+        });
+        let bounds = curve.iter().filter(|dot| !dot.torn).map(place).map(bound);
         Element::new("g")
             .with("stroke", colour(position))
             .with("stroke-width", 1.4)
-            .children([line(&|dot| dot.torn), line(&|_| true).with("stroke-opacity", 0.5).with("stroke-dasharray", "1 3")])
+            .children(lines)
             .children(dots)
+            .children(bounds)
     }
+}
+
+/// An arrow down: a rate lies below its beginning.
+fn bound((x, y): (f64, f64)) -> Element {
+    let long = ARROW.min(TOP + TALL - y);
+    let path = format!("M{} {}v{}m-2 -3l2 3l2 -3", Unit(x), Unit(y), Unit(long));
+    Element::new("path").with("d", path).with("fill", "none").with("stroke", "#999").with("stroke-width", 1)
+}
+
+/// What a panel says in which nothing was torn.
+fn nothing_torn(points: &[Point]) -> Option<Element> {
+    let (torn, n) = points.iter().fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
+    let words = if n == 0 { "not seen".to_owned() } else { format!("nothing torn in {} toggles", count(n)) };
+    let place = Element::new("text").with("x", Unit(PANEL / 2.0)).with("y", TOP + 24.0).with("text-anchor", "middle");
+    (torn == 0).then(|| place.with("font-size", 12).with("class", "nothing").text(words))
 }
 
 /// What a panel shows. The barrier needs no fence, and stands in both rows.
@@ -231,5 +254,26 @@ mod tests {
         }
         let curve = &curves(&points)[&3];
         assert_eq!(curve.iter().map(|dot| dot.torn).collect::<Vec<_>>(), [true, true, false]);
+    }
+
+    #[test]
+    fn bounds_are_arrows_that_nothing_joins() {
+        let point = |wait, torn| Point { torn, toggles: 1000, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
+        let points = [point(0, 9), point(100, 5), point(200, 0), point(300, 2), point(400, 0)];
+        let axes = Axes::new(&points);
+        let drawn = axes.curve(1, &curves(&points)[&1]).to_string();
+        let count = |name: &str| drawn.matches(&format!("<{name} ")).count();
+        assert_eq!((count("circle"), count("path"), count("polyline")), (3, 2, 1), "{drawn}");
+        let line = drawn.lines().find(|line| line.contains("<polyline")).unwrap();
+        assert_eq!(line.matches(',').count(), 2, "the wait between them was clean: {line}");
+    }
+
+    #[test]
+    fn a_panel_in_which_nothing_was_torn_says_so() {
+        let point = |torn, toggles| Point { torn, toggles, ..Point::new(Case::Hot, 1, 1, Some(0), false) };
+        let said = |point: Point| nothing_torn(&[point]).map(|element| element.to_string());
+        assert_eq!(said(point(1, 10)), None);
+        assert!(said(point(0, 10_000)).unwrap().contains("nothing torn in 10 000 toggles"));
+        assert!(said(point(0, 0)).unwrap().contains("not seen"));
     }
 }

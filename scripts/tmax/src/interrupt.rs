@@ -18,6 +18,11 @@ pub fn prepare() -> Result<&'static AtomicBool, OsError> {
     Ok(&ASKED)
 }
 
+/// Whether a signal has asked.
+pub fn asked() -> bool {
+    ASKED.load(Ordering::Relaxed)
+}
+
 /// The exit status that a shell expects of a program that a signal has ended.
 pub fn status() -> u8 {
     128 + BY.load(Ordering::Relaxed) as u8

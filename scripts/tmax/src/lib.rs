@@ -23,6 +23,7 @@
 mod cli;
 pub mod command;
 pub mod figure;
+mod findings;
 pub mod interrupt;
 pub mod measure;
 mod plan;
@@ -36,6 +37,7 @@ pub mod table;
 mod watch;
 
 pub use cli::Args;
+pub use findings::Finding;
 pub use plan::Plan;
 pub use report::{Place, Report, Row};
 pub use summary::Summary;

@@ -1,18 +1,17 @@
 //! The report: everything that was measured, what it comes to, and its JSON.
 
+use crate::findings::{Finding, findings};
 use crate::measure::costs::{self, Cost};
 use crate::measure::granule::{self, Offsets, TornAt};
 use crate::measure::latency::{self, Latency, Medium};
 use crate::measure::latent::{self, Form, Latent};
-use crate::measure::tears::{self, Case, Point, Verdict};
+use crate::measure::tears::{self, Case, Point, Seen, Verdict};
 use crate::plan::Plan;
-use crate::statistics::rate_below;
-use crate::table::count;
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::{Instant, SystemTime};
 use wordpatch::os::{affinity, cpu};
-use wordpatch::{Calibration, FailedWait, Machine, Ticks};
+use wordpatch::{Calibration, FailedWait, Granule, Machine, Ticks};
 
 /// Where and when.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -75,8 +74,10 @@ pub struct Report {
     pub plan: &'static str,
     /// How long it took.
     pub seconds: f64,
-    /// The granule, in bytes.
-    pub granule: usize,
+    /// How many ticks a nanosecond has.
+    pub ticks_per_ns: f64,
+    /// The granule, in bytes, if it was seen.
+    pub granule: Option<usize>,
     /// How often that was tried, at the offset tried least.
     pub granule_toggles: u64,
     /// The 64 offsets.
@@ -89,8 +90,8 @@ pub struct Report {
     pub latency: Vec<Latency>,
     /// What inactive sites cost.
     pub latent: Vec<Latent>,
-    /// What all this comes to, in sentences.
-    pub findings: Vec<String>,
+    /// What all this comes to.
+    pub findings: Vec<Finding>,
     /// The same in figures.
     pub rows: Vec<Row>,
 }
@@ -98,23 +99,26 @@ pub struct Report {
 impl Report {
     /// Measures everything.
     pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Self, Failure> {
-        let (machine, date, start) = (Place::here(), SystemTime::now(), Instant::now());
+        let (machine, date) = (Place::here(), SystemTime::now());
+        let (start, ticks) = (Instant::now(), Ticks::now());
         let offsets = granule::measure(plan, watch)?;
         let tmax = tears::measure(plan, watch)?;
         let costs = costs::measure(plan, watch)?;
         let latency = latency::measure(plan, watch)?;
         let latent = latent::measure(plan, watch)?;
-        let findings = findings(&offsets, &tmax, plan);
+        let findings = findings(&offsets, &tmax);
         let rows = rows(&offsets, &tmax, &costs, &latency, &latent);
-        let granule = offsets.granule().bytes();
+        let granule = offsets.granule().map(Granule::bytes);
+        let (time, Ticks(ticks)) = (start.elapsed(), Ticks::now().since(ticks));
         Ok(Self {
             experiment: "tmax",
             machine,
             date: humantime::format_rfc3339_seconds(date).to_string(),
             plan: plan.name,
-            seconds: start.elapsed().as_secs_f64(),
+            seconds: time.as_secs_f64(),
+            ticks_per_ns: ticks as f64 / time.as_nanos() as f64,
             granule,
-            granule_toggles: offsets.toggles(granule).0,
+            granule_toggles: granule.map_or(0, |granule| offsets.toggles(granule).0),
             torn_by_offset: offsets.0,
             tmax,
             costs,
@@ -131,26 +135,28 @@ impl Report {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What wordpatch may be told of it.
-    pub fn calibration(&self) -> Calibration {
+    /// What wordpatch may be told of it: nothing, if the granule was not seen.
+    pub fn calibration(&self) -> Option<Calibration> {
         let failed = curves().flat_map(|(case, fenced)| {
-            let by_wait = Verdict::of(case, fenced, &self.tmax).by_wait.into_iter();
-            let failed = by_wait.filter(|&(_, torn, _)| torn > 0);
-            failed.map(move |(wait, torn, toggles)| FailedWait { case: name(case, fenced), wait, torn, toggles })
+            let failed = Verdict::of(case, fenced, &self.tmax).by_wait.into_iter().filter(|seen| seen.torn > 0);
+            failed.map(move |Seen { wait, torn, toggles }| FailedWait { case: name(case, fenced), wait, torn, toggles })
         });
-        Calibration {
+        Some(Calibration {
             machine: self.machine.machine.clone(),
             date: self.date.clone(),
-            granule: Offsets(self.torn_by_offset.clone()).granule(),
+            granule: self.granule.and_then(Granule::new)?,
             granule_toggles: self.granule_toggles,
             tmax: Verdict::of(Case::Hot, false, &self.tmax).tmax().map(Ticks),
             failed: failed.collect(),
-        }
+        })
     }
 }
 
+/// What stands where a figure would, if too little was seen to tell it.
+pub(crate) const NOT_SEEN: &str = "not seen: the machine is busy, run again";
+
 /// All curves: without fences first.
-fn curves() -> impl Iterator<Item = (Case, bool)> {
+pub(crate) fn curves() -> impl Iterator<Item = (Case, bool)> {
     tears::FENCED.into_iter().flat_map(|fenced| Case::ALL.map(|case| (case, fenced)))
 }
 
@@ -159,77 +165,14 @@ fn name(case: Case, fenced: bool) -> String {
     format!("{}{}", case.name(), if fenced { "+mfence" } else { "" })
 }
 
-fn findings(offsets: &Offsets, points: &[Point], plan: &Plan) -> Vec<String> {
-    let granule = offsets.granule().bytes();
-    let (least, all) = offsets.toggles(granule);
-    let rate = rate_below(0, least);
-    let mut findings = vec![match granule {
-        1 => "granule: none; even stores within an aligned quadword were torn, which contradicts AMD's manual and makes \
-              everything but one-byte stores unsafe here"
-            .to_owned(),
-        _ => format!(
-            "granule: {granule} bytes; no store within such a block was torn in {} toggles ({} at the offset tried least: a \
-             rate below {rate:.0e} is not excluded). It is used only where it is asked for; the default is 8",
-            count(all),
-            count(least)
-        ),
-    }];
-    findings.extend(
-        curves().map(|(case, fenced)| wait_finding(&tears::circumstances(case, fenced), &Verdict::of(case, fenced, points))),
-    );
-    let barrier = points.iter().filter(|point| point.wait.is_none());
-    let (torn, n) = barrier.fold((0, 0), |(torn, n), point| (torn + point.torn, n + point.toggles));
-    findings.push(match (torn, n) {
-        (_, 0) => "membarrier: not available here; wordpatch falls back to the signal barrier".to_owned(),
-        (0, n) => format!(
-            "membarrier: no tear in {} toggles, a rate below {:.0e} is not excluded; it is what wordpatch uses",
-            count(n),
-            rate_below(0, n)
-        ),
-        (torn, n) => format!("membarrier: TORN in {torn} of {n} toggles; this contradicts membarrier(2): please report it"),
-    });
-    if plan.name == "quick" {
-        findings.push("this was the quick run: few waits, few toggles each; --full looks for rarer failures".to_owned());
-    }
-    findings
-}
-
-fn wait_finding(what: &str, verdict: &Verdict) -> String {
-    let Verdict { longest_failing, clean_from, longest_tried, .. } = verdict;
-    let clean_toggles = count(verdict.clean_toggles);
-    let range = |from: &u64| {
-        if from == longest_tried { format!("at {from} ticks") } else { format!("from {from} to {longest_tried} ticks") }
-    };
-    match (longest_failing, clean_from) {
-        _ if verdict.by_wait.is_empty() => format!("{what}: not measured, this processor has no CLFLUSHOPT"),
-        (None, _) => format!(
-            "{what}: nothing was torn, not even without waiting, in {clean_toggles} toggles a wait: too few to say what wait is \
-             needed, and no proof that none is"
-        ),
-        (Some(0), Some(clean)) => format!(
-            "{what}: torn without a wait; {} nothing was torn in {clean_toggles} toggles a wait, which is no proof",
-            range(clean)
-        ),
-        (Some(failing), Some(clean)) => format!(
-            "{what}: torn at waits up to {failing} ticks, the largest failing wait seen, not a proof; {} nothing was torn \
-             in {clean_toggles} toggles a wait",
-            range(clean)
-        ),
-        (Some(failing), None) => {
-            format!(
-                "{what}: no safe T_max found, torn at every length up to {failing} ticks, the longest tried; membarrier is used"
-            )
-        }
-    }
-}
-
 fn rows(offsets: &Offsets, points: &[Point], costs: &[Cost], latency: &[Latency], latent: &[Latent]) -> Vec<Row> {
-    let granule = offsets.granule().bytes();
-    let mut rows = vec![Row::new("granule", Some(granule as f64), "bytes", offsets.toggles(granule).0)];
+    let granule = offsets.granule().map(Granule::bytes);
+    let toggles = granule.map_or(0, |granule| offsets.toggles(granule).0);
+    let mut rows = vec![Row::new("granule", granule.map(|granule| granule as f64), "bytes", toggles)];
     for (case, fenced) in curves() {
         let (verdict, name) = (Verdict::of(case, fenced, points), name(case, fenced));
         let value = |wait: Option<u64>| wait.map(|wait| wait as f64);
-        let n = verdict.by_wait.iter().map(|&(.., n)| n).sum();
+        let n = verdict.by_wait.iter().map(|seen| seen.toggles).sum();
         rows.push(Row::new(format!("tmax/{name}/largest_failing"), value(verdict.longest_failing), "ticks", n));
         rows.push(Row::new(format!("tmax/{name}"), value(verdict.tmax()), "ticks", verdict.clean_toggles));
     }

@@ -1,8 +1,9 @@
 //! The summary: the report as tables.
 
+use crate::findings;
 use crate::measure::tears::{Case, FENCED, Point};
 use crate::report::Report;
-use crate::table::{Table, count, of, ticks};
+use crate::table::{Table, count, of, span};
 use std::fmt;
 
 /// Shows a report as tables.
@@ -14,12 +15,17 @@ impl fmt::Display for Summary<'_> {
         let report = self.0;
         let place = &report.machine;
         writeln!(f, "{}, {} processors; {}", place.brand, place.cpus, place.machine)?;
-        writeln!(f, "{} run of {:.1} s, {}\n", report.plan, report.seconds, report.date)?;
+        let load = place.load.map_or(String::new(), |load| format!(", load {load:.1} before"));
+        let clock = format!("{:.2} ticks to the nanosecond", report.ticks_per_ns);
+        writeln!(f, "{} run of {:.1} s, {}{load}; {clock}\n", report.plan, report.seconds, report.date)?;
+        writeln!(f, "{}", findings::table(&report.findings))?;
+        if report.plan == "quick" {
+            writeln!(f, "This was the quick run: few waits, few toggles each. --full looks for rarer failures.\n")?;
+        }
         for table in [granule(report), waits(report), costs(report), latency(report), latent(report)] {
             writeln!(f, "{table}")?;
         }
-        writeln!(f, "Findings")?;
-        report.findings.iter().try_for_each(|finding| writeln!(f, "  - {finding}"))
+        Ok(())
     }
 }
 
@@ -72,11 +78,12 @@ fn waits(report: &Report) -> Table {
 
 fn costs(report: &Report) -> Table {
     let mut table = Table::new(
-        "Costs in ticks, the clock's own taken off",
+        "Costs in ticks (and nanoseconds), the clock's own taken off",
         &["operation", "alone: median", "p99", "n", "beside an executer: median", "p99", "n"],
     );
     for pair in report.costs.chunks(2) {
-        let cells = pair.iter().flat_map(|cost| [ticks(cost.median), ticks(cost.p99), count(cost.n as u64)]);
+        let span = |ticks| span(ticks, report.ticks_per_ns);
+        let cells = pair.iter().flat_map(|cost| [span(cost.median), span(cost.p99), count(cost.n as u64)]);
         let refused = pair.iter().find_map(|cost| cost.refused.clone()).map(|why| format!("  ({why})"));
         let name = pair.first().map_or("", |cost| cost.name);
         table.line([name.to_owned()].into_iter().chain(cells).chain(refused));
@@ -86,11 +93,11 @@ fn costs(report: &Report) -> Table {
 
 fn latency(report: &Report) -> Table {
     let mut table = Table::new(
-        "Visibility in ticks, from the store to the first execution (or load) of what was stored",
+        "Visibility in ticks (and nanoseconds), from the store to the first execution (or load) of what was stored",
         &["medium", "p50", "p90", "p99", "p99.9", "p99.99", "max", "n"],
     );
     for l in &report.latency {
-        let figures = [l.p50, l.p90, l.p99, l.p99_9, l.p99_99, l.max].map(ticks);
+        let figures = [l.p50, l.p90, l.p99, l.p99_9, l.p99_99, l.max].map(|ticks| span(ticks, report.ticks_per_ns));
         table.line([l.medium.name().to_owned()].into_iter().chain(figures).chain([count(l.n as u64)]));
     }
     table

@@ -6,13 +6,20 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     title: String,
+    words_last: bool,
     lines: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty one with these columns.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Self {
-        Self { title: title.into(), lines: vec![columns.iter().map(|&column| column.to_owned()).collect()] }
+        Self { title: title.into(), words_last: false, lines: vec![columns.iter().map(|&column| column.to_owned()).collect()] }
+    }
+
+    /// With words in the last column, which begin below each other.
+    #[must_use]
+    pub fn words_last(self) -> Self {
+        Self { words_last: true, ..self }
     }
 
     /// Adds a line.
@@ -34,6 +41,7 @@ impl fmt::Display for Table {
             for (i, (cell, width)) in line.iter().zip(&widths).enumerate() {
                 match i {
                     0 => write!(f, "{cell:<width$}")?,
+                    _ if self.words_last && i + 1 == columns => write!(f, "  {cell}")?,
                     _ => write!(f, "  {cell:>width$}")?,
                 }
             }
@@ -46,6 +54,12 @@ impl fmt::Display for Table {
 /// A number of ticks, or a dash.
 pub fn ticks(value: f64) -> String {
     if value.is_finite() { format!("{value:.0}") } else { "-".to_owned() }
+}
+
+/// A span in ticks and, behind it, in nanoseconds; or a dash.
+pub fn span(value: f64, ticks_per_ns: f64) -> String {
+    let ns = value / ticks_per_ns;
+    if ns.is_finite() { format!("{value:.0} ({ns:.0} ns)") } else { ticks(value) }
 }
 
 /// A count in groups of three.
@@ -78,8 +92,16 @@ mod tests {
     }
 
     #[test]
+    fn words_in_the_last_column_begin_below_each_other() {
+        let mut table = Table::new("title", &["name", "n", "verdict"]).words_last();
+        table.line(["a".to_owned(), "10".to_owned(), "whole".to_owned()]);
+        assert_eq!(table.to_string(), "title\n  name   n  verdict\n  a     10  whole\n");
+    }
+
+    #[test]
     fn counts_are_grouped_from_the_right() {
         assert_eq!([0, 12, 999, 1000, 1_000_000].map(count), ["0", "12", "999", "1 000", "1 000 000"]);
         assert_eq!(ticks(f64::NAN), "-");
+        assert_eq!((span(260.0, 2.6), span(f64::NAN, 2.6)), ("260 (100 ns)".to_owned(), "-".to_owned()));
     }
 }

@@ -1,8 +1,9 @@
-//! The watch over a long measurement: how far it is, and whether it shall go on.
+//! The watch over a long measurement: how far it is, how much time is left, and whether it shall go on.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wordpatch::BarrierError;
 use wordpatch::os::OsError;
 
@@ -28,27 +29,102 @@ pub enum Failure {
 /// What to do when a step is done: which measurement it belongs to, and how long it was planned to take.
 type Tell<'a> = dyn Fn(&str, Duration) + 'a;
 
-/// Told what is done, asked whether to stop.
+/// Told what is done, asked how long the next step may take and whether to stop.
 pub struct Watch<'a> {
     stop: &'a AtomicBool,
+    keeps: bool,
     tell: Box<Tell<'a>>,
+    part: Cell<Part>,
+}
+
+/// The measurement that is being made.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    start: Instant,
+    time: Duration,
+    /// What was planned of its steps that are done.
+    done: Duration,
 }
 
 impl<'a> Watch<'a> {
     /// Stops when `stop` is set; tells `tell` what was done and how long that was planned to take.
     pub fn new(stop: &'a AtomicBool, tell: impl Fn(&str, Duration) + 'a) -> Self {
-        Self { stop, tell: Box::new(tell) }
+        let part = Part { start: Instant::now(), time: Duration::ZERO, done: Duration::ZERO };
+        Self { stop, keeps: false, tell: Box::new(tell), part: Cell::new(part) }
+    }
+
+    /// Goes on when `stop` is set, but gives no step any time: the report has what was measured before.
+    #[must_use]
+    pub fn keeping(self) -> Self {
+        Self { keeps: true, ..self }
+    }
+
+    /// Whether it was asked to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Begins a measurement that takes `time`.
+    pub(crate) fn begin(&self, time: Duration) {
+        self.part.set(Part { start: Instant::now(), time, done: Duration::ZERO });
+    }
+
+    /// How long a step may take for which `planned` was planned: less, if the steps before took longer
+    /// than they should, as they do where threads have to wait for a processor. So the measurement keeps
+    /// its time, and what was seen less often counts for less.
+    pub(crate) fn share(&self, planned: Duration) -> Duration {
+        let Part { start, time, done } = self.part.get();
+        if self.is_stopped() {
+            return Duration::ZERO;
+        }
+        share(planned, time.saturating_sub(done), time.saturating_sub(start.elapsed()))
     }
 
     /// To be called between steps of at most a second.
     pub fn passed(&self, what: &str, planned: Duration) -> Result<(), Failure> {
         (self.tell)(what, planned);
-        if self.stop.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
+        let part = self.part.get();
+        self.part.set(Part { done: part.done + planned, ..part });
+        if self.is_stopped() && !self.keeps { Err(Failure::Interrupted) } else { Ok(()) }
     }
+}
+
+/// The part of `planned` that is as large as `left` is of all that is still `to_do`.
+fn share(planned: Duration, to_do: Duration, left: Duration) -> Duration {
+    if to_do.is_zero() { planned.min(left) } else { planned.mul_f64((left.as_secs_f64() / to_do.as_secs_f64()).min(1.0)) }
 }
 
 impl fmt::Debug for Watch<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Watch")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_that_keeps_gives_no_more_time_and_no_failure() {
+        let stop = AtomicBool::new(false);
+        let (watch, keeping) = (Watch::new(&stop, |_, _| ()), Watch::new(&stop, |_, _| ()).keeping());
+        let second = Duration::from_secs(1);
+        for watch in [&watch, &keeping] {
+            watch.begin(second);
+            assert!(!watch.share(second).is_zero() && watch.passed("", Duration::ZERO).is_ok());
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!((watch.passed("", second), keeping.passed("", second)), (Err(Failure::Interrupted), Ok(())));
+        assert!(keeping.share(second).is_zero());
+    }
+
+    #[test]
+    fn what_took_too_long_is_taken_off_what_follows() {
+        let seconds = Duration::from_secs;
+        assert_eq!(share(seconds(2), seconds(10), seconds(10)), seconds(2));
+        assert_eq!(share(seconds(2), seconds(10), seconds(5)), seconds(1));
+        assert_eq!(share(seconds(2), seconds(10), seconds(20)), seconds(2), "never longer than planned");
+        assert_eq!(share(seconds(2), seconds(10), Duration::ZERO), Duration::ZERO);
+        assert_eq!(share(seconds(2), Duration::ZERO, seconds(1)), seconds(1));
     }
 }

@@ -3,9 +3,9 @@
 //! The calibration's library measures it. A row `CASE/POSITION/EXECUTERS/WAIT` counts torn toggles, `n` those beside which an executer was
 //! seen; `membarrier` stands where a barrier was passed instead of a wait.
 
+use crate::progress::Progress;
 use crate::report::{Report, Row};
 use std::error::Error;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tmax::{Plan, Watch};
 
@@ -14,12 +14,14 @@ const LONG: Duration = Duration::from_secs(600);
 
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let plan = if quick { Plan::quick(QUICK) } else { Plan::full(LONG) };
-    let never = AtomicBool::new(false);
-    let measured = tmax::Report::measure(&plan, &Watch::new(&never, |_, _| ()))?;
+    let progress = Progress::new(plan.total().as_millis() as u64)?;
+    let tell = |what: &str, time: Duration| if !progress.is_stopped() { progress.passed(what, time.as_millis() as u64) };
+    let measured = tmax::Report::measure(&plan, &Watch::new(progress.stop(), tell).keeping())?;
     let mut report = Report::new("fig9");
     report.rows = measured
         .tmax
         .iter()
+        .filter(|point| point.toggles > 0)
         .map(|point| {
             let wait = point.wait.map_or("membarrier".to_owned(), |ticks| ticks.to_string());
             let name = format!("{}/{}/{}/{wait}", point.case.name(), point.position, point.executers);
@@ -28,6 +30,6 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
         .collect();
     let summary = measured.rows.iter().filter_map(|row| Some(Row::plain(row.name.clone(), row.value?, row.unit, row.n)));
     report.rows.extend(summary);
-    report.notes = measured.findings;
+    report.notes = measured.findings.iter().map(ToString::to_string).chain(progress.end()).collect();
     Ok(report)
 }

@@ -14,6 +14,7 @@ mod latent;
 mod peers;
 mod policies;
 mod probes;
+mod progress;
 mod report;
 mod sample;
 mod selection;
@@ -183,6 +184,8 @@ fn main() -> ExitCode {
 
 fn ended(outcome: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
     match outcome {
+        // What was measured before an interruption was shown.
+        Ok(()) if tmax::interrupt::asked() => ExitCode::from(tmax::interrupt::status()),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("paper: {error}");

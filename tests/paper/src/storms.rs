@@ -5,9 +5,9 @@
 
 #![allow(unsafe_code)]
 
+use crate::progress::Progress;
 use crate::report::{Report, Row};
 use std::error::Error;
-use std::io::IsTerminal;
 use std::time::Duration;
 use tmax::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
 use wordpatch::{PatchSite, Policy};
@@ -21,24 +21,28 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let policy = Policy::new()?;
     let mut report = Report::new("storms");
     let mut total = Tally::default();
-    for adversary in Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()) {
+    let adversaries: Vec<Adversary> = Adversary::ALL.into_iter().filter(|adversary| adversary.is_possible()).collect();
+    let progress = Progress::new((adversaries.len() * places().len()) as u64)?;
+    for adversary in adversaries {
         let mut sum = Tally::default();
         for (shape, placement) in places() {
+            if progress.is_stopped() {
+                break;
+            }
             let tally = cell(shape, placement, adversary, &policy, toggles)?;
             let name = format!("{}/{}/{}", name(shape), place(placement), lower(adversary));
             report.rows.push(torn(format!("cell/{name}"), &tally));
             sum.add(&tally);
-        }
-        if std::io::stderr().is_terminal() {
-            eprintln!("{adversary:?}: {} torn of {}", sum.torn, sum.counted);
+            progress.passed(&format!("{adversary:?}, {} torn", sum.torn), 1);
         }
         report.rows.push(torn(format!("adversary/{}", lower(adversary)), &sum));
         total.add(&sum);
     }
     report.rows.push(torn("total".to_owned(), &total));
-    for control in controls(quick)? {
-        report.rows.push(control);
+    if !progress.is_stopped() {
+        report.rows.extend(controls(quick)?);
     }
+    report.notes.extend(progress.end());
     report.notes.push(format!(
         "{} executions beside {} toggles: {} torn, {} toggles that nobody was seen beside are not counted. Barrier: {}.",
         total.log.executions(),

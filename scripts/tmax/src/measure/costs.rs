@@ -93,9 +93,10 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Cost>, Failure> {
     // More than a step tells nothing new.
     let share = STEP.min(plan.costs / (2 * Operation::ALL.len() as u32));
     let mut costs = Vec::new();
+    watch.begin(plan.costs);
     for operation in Operation::ALL {
         for executers in [0, 1] {
-            let lead = |crew: &Crew| bench.time(operation, (executers > 0).then_some(crew), share);
+            let lead = |crew: &Crew| bench.time(operation, (executers > 0).then_some(crew), watch.share(share));
             let (cost, _) = Crew::with(&seating, &[&target], executers, (0, |_: &Crew, _: &_| ()), lead)?;
             costs.push(cost);
             watch.passed("costs", share)?;
@@ -152,7 +153,7 @@ impl<'a> Bench<'a> {
                 let net = |ticks: f64| (ticks - idle.median()).max(0.0);
                 cost(net(spans.median()), net(spans.percentile(99.0)), spans.len(), None)
             }
-            _ => cost(f64::NAN, f64::NAN, 0, Some("no executer was seen at work".to_owned())),
+            _ => cost(f64::NAN, f64::NAN, 0, Some(crate::report::NOT_SEEN.to_owned())),
         }
     }
 

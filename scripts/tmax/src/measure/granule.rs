@@ -3,13 +3,16 @@
 //! Eight bytes of an immediate are toggled with one unprotected store, at each of the 64 places that they can have in a line. A
 //! place whose eight bytes were seen half old and half new is cut by a boundary that fetch respects. Places that only the larger
 //! boundaries cut are rarer and, where the answer is in doubt, tear less often, so they are given more time.
+//!
+//! A place that was not tried often enough says nothing: it counts as torn for every block whose boundary it does not cross. And where nothing
+//! at all was torn, not even across a line, nobody knows whether a tear would have been seen.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Shape, Storm, Tally, Target};
 use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::Duration;
-use wordpatch::Granule;
+use wordpatch::{Calibration, Granule};
 
 /// What was seen at one offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -28,6 +31,11 @@ impl TornAt {
         self.offset % size + 8 > size
     }
 
+    /// Whether it was tried often enough and never torn.
+    fn is_whole(&self) -> bool {
+        self.torn == 0 && self.n >= Calibration::ENOUGH_TOGGLES
+    }
+
     /// The share of time that this offset gets.
     fn weight(offset: usize) -> f64 {
         let at = Self { offset, ..Self::default() };
@@ -40,17 +48,41 @@ impl TornAt {
     }
 }
 
+/// The sizes of blocks that are told from each other, the largest first.
+const SIZES: [usize; 4] = [64, 32, 16, 8];
+
 /// All 64 offsets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets(pub Vec<TornAt>);
 
 impl Offsets {
-    /// The largest block within which nothing was torn; one byte if not even a quadword is fetched whole.
-    pub fn granule(&self) -> Granule {
-        let whole = |size: usize| self.within(size).all(|at| at.torn == 0);
-        let size = [64, 32, 16, 8].into_iter().find(|&size| whole(size)).unwrap_or(1);
+    /// The largest block within which every place was tried often enough and none was torn; one byte if
+    /// not even a quadword is fetched whole; none if that cannot be said.
+    pub fn granule(&self) -> Option<Granule> {
+        let whole = |size: &usize| self.within(*size).all(TornAt::is_whole);
+        let size = match SIZES.into_iter().find(whole) {
+            // Somewhere a tear must have been seen: else this measurement may be blind.
+            Some(size) if self.anything_torn() => size,
+            _ if self.is_torn(8) => 1,
+            _ => return None,
+        };
         // Those five sizes are granules.
-        Granule::new(size).unwrap_or(Granule::BYTE)
+        Granule::new(size)
+    }
+
+    /// Whether something was torn within blocks of `size` bytes.
+    pub fn is_torn(&self, size: usize) -> bool {
+        self.torn(size) > 0
+    }
+
+    /// How many toggles within blocks of `size` bytes were torn.
+    pub fn torn(&self, size: usize) -> u64 {
+        self.within(size).map(|at| at.torn).sum()
+    }
+
+    /// Whether something was torn at all.
+    pub fn anything_torn(&self) -> bool {
+        self.0.iter().any(|at| at.torn > 0)
     }
 
     /// How often stores within blocks of `size` bytes were tried: at the offset tried least, and at all together.
@@ -74,12 +106,16 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Offsets, Failure> {
     let time = |offset| share(offset) / turns;
     let mut offsets: Vec<TornAt> = (0..64).map(|offset| TornAt { offset, ..TornAt::default() }).collect();
     let storm = Storm::new()?.burst(BURST);
+    watch.begin(plan.granule);
     for turn in 0..turns {
         for at in &mut offsets {
-            let storm = storm.clone().seed(u64::from(turn) << 8 | at.offset as u64);
-            let tally = toggle(&storm, at.offset, time(at.offset))?;
-            at.torn += tally.torn;
-            at.n += tally.counted;
+            let share = watch.share(time(at.offset));
+            if !share.is_zero() {
+                let storm = storm.clone().seed(u64::from(turn) << 8 | at.offset as u64);
+                let tally = toggle(&storm, at.offset, share)?;
+                at.torn += tally.torn;
+                at.n += tally.counted;
+            }
             watch.passed("fetch granule", time(at.offset))?;
         }
     }
@@ -96,26 +132,47 @@ mod tests {
     use super::*;
 
     fn torn_at(torn: impl Fn(&TornAt) -> bool) -> Offsets {
-        let at = |offset| TornAt { offset, torn: 0, n: 1000 + offset as u64 };
+        let at = |offset| TornAt { offset, torn: 0, n: Calibration::ENOUGH_TOGGLES + offset as u64 };
         Offsets((0..64).map(at).map(|at| TornAt { torn: u64::from(torn(&at)), ..at }).collect())
+    }
+
+    fn bytes(offsets: &Offsets) -> Option<usize> {
+        offsets.granule().map(Granule::bytes)
     }
 
     #[test]
     fn the_granule_is_the_largest_block_in_which_nothing_was_torn() {
-        for size in [8, 16, 32, 64] {
-            assert_eq!(torn_at(|at| at.crosses(size)).granule().bytes(), size);
+        for size in SIZES {
+            assert_eq!(bytes(&torn_at(|at| at.crosses(size))), Some(size));
         }
-        assert_eq!(torn_at(|_| false).granule().bytes(), 64);
-        assert_eq!(torn_at(|at| at.offset == 27).granule().bytes(), 32);
-        assert_eq!(torn_at(|at| at.offset == 13).granule().bytes(), 16);
-        assert_eq!(torn_at(|at| at.offset == 34).granule().bytes(), 8);
-        assert_eq!(torn_at(|at| at.offset == 8).granule(), Granule::BYTE);
+        for (torn, granule) in [(60, 64), (27, 32), (13, 16), (34, 8), (8, 1)] {
+            assert_eq!(bytes(&torn_at(|at| at.offset == torn)), Some(granule), "{torn}");
+        }
+    }
+
+    #[test]
+    fn an_offset_that_was_tried_too_seldom_counts_as_torn() {
+        for (unseen, granule) in [(60, Some(64)), (27, Some(32)), (13, Some(16)), (34, Some(8)), (8, None)] {
+            let mut offsets = torn_at(|at| at.offset == 61);
+            offsets.0[unseen].n = Calibration::ENOUGH_TOGGLES - 1;
+            assert_eq!(bytes(&offsets), granule, "{unseen}");
+        }
+        let mut offsets = torn_at(|_| false);
+        offsets.0.iter_mut().for_each(|at| at.n = 0);
+        assert_eq!(bytes(&offsets), None);
+        offsets.0[16].torn = 1;
+        assert_eq!(bytes(&offsets), Some(1), "a tear is evidence in itself");
+    }
+
+    #[test]
+    fn where_nothing_was_torn_the_granule_is_not_known() {
+        assert_eq!(bytes(&torn_at(|_| false)), None);
     }
 
     #[test]
     fn an_answer_says_how_much_it_rests_on() {
-        let offsets = torn_at(|_| false);
-        assert_eq!(offsets.toggles(8), (1000, (0..8).map(|i| 1000 + 8 * i).sum()));
-        assert_eq!(offsets.toggles(64).0, 1000);
+        let (offsets, n) = (torn_at(|_| false), Calibration::ENOUGH_TOGGLES);
+        assert_eq!(offsets.toggles(8), (n, (0..8).map(|i| n + 8 * i).sum()));
+        assert_eq!(offsets.toggles(64).0, n);
     }
 }

@@ -86,9 +86,10 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latency>, Failure> 
     let turns = plan.turns(plan.latency / 2).max(TURNS);
     let share = plan.latency / (2 * turns);
     let mut spans = [Vec::new(), Vec::new()];
+    watch.begin(plan.latency);
     for _ in 0..turns {
         for (medium, spans) in [Medium::Code, Medium::Data].into_iter().zip(&mut spans) {
-            spans.extend(watched(&seating, medium, &target, share)?);
+            spans.extend(watched(&seating, medium, &target, watch.share(share))?);
             watch.passed("visibility", share)?;
         }
     }

@@ -116,7 +116,7 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Latent>, Failure> {
     }
     let share = Duration::from_millis(100).min(plan.latent);
     let start = Instant::now();
-    while start.elapsed() < plan.latent && loops[0].3.len() < ENOUGH {
+    while start.elapsed() < plan.latent && !watch.is_stopped() && loops[0].3.len() < ENOUGH {
         let end = Instant::now() + share;
         shot::with_stand(&over, OnTrap::Retry, || {
             while Instant::now() < end {

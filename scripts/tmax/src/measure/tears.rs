@@ -2,8 +2,8 @@
 //!
 //! `INT3, wait, back, wait, front` on five bytes astride a line: hot, with a cold back line, and astride a page. A plain store may
 //! not be visible yet when the wait begins, so the same is done with a fence before each wait, which tells what of a tear is
-//! the patcher's store being late and what is the executer's fetch. Beside the waits stands `INT3, membarrier, back, front`,
-//! which must not tear at all.
+//! the patcher's store being late and what is the executer's fetch. Beside the waits stands what the product's
+//! policy does here, with a barrier instead of the first wait, or of both: that must not tear at all.
 
 use crate::plan::Plan;
 use crate::storm::{Adversary, Budget, Placement, Recipe, Shape, Storm, Tally, Target};
@@ -11,7 +11,7 @@ use crate::watch::{Failure, Watch};
 use serde::Serialize;
 use std::time::Duration;
 use wordpatch::os::pages::PAGE;
-use wordpatch::{Barrier, Ticks};
+use wordpatch::{Barrier, Calibration, FetchOrder, Ticks};
 
 /// Where the target lies and who makes its lines cold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -102,7 +102,10 @@ impl Point {
         let method = match (wait, fenced) {
             (Some(_), false) => "int3, wait, back, wait, front",
             (Some(_), true) => "int3, mfence, wait, back, mfence, wait, front",
-            (None, _) => "int3, membarrier, back, front",
+            (None, _) => match FetchOrder::of_this_processor() {
+                FetchOrder::Upwards => "int3, membarrier, back, front",
+                FetchOrder::Any => "int3, membarrier, back, membarrier, front",
+            },
         };
         Self {
             case,
@@ -125,7 +128,11 @@ impl Point {
         match self.wait.map(|ticks| Barrier::Wait(Ticks(ticks))) {
             Some(wait) if self.fenced => Recipe::two_fenced_waits(wait),
             Some(wait) => Recipe::two_waits(wait),
-            None => Recipe::one_wait(Barrier::Membarrier),
+            // What the product's policy does on this processor.
+            None => match FetchOrder::of_this_processor() {
+                FetchOrder::Upwards => Recipe::one_wait(Barrier::Membarrier),
+                FetchOrder::Any => Recipe::two_waits(Barrier::Membarrier),
+            },
         }
     }
 
@@ -169,11 +176,15 @@ pub fn measure(plan: &Plan, watch: &Watch<'_>) -> Result<Vec<Point>, Failure> {
     let (waits, barriers) = (plan.waits / waits.max(1), plan.barrier / barriers.max(1));
     let turns = plan.turns(waits.max(barriers));
     let time = |point: &Point| if point.wait.is_some() { waits / turns } else { barriers / turns };
+    watch.begin(plan.waits + plan.barrier);
     for turn in 0..turns {
         for point in &mut points {
             let time = time(point);
-            let storm = storm.clone().seed(u64::from(turn) + 1).executers(point.executers).adversary(point.case.adversary());
-            point.add(&toggle(&storm, point, time)?);
+            let share = watch.share(time);
+            if !share.is_zero() {
+                let storm = storm.clone().seed(u64::from(turn) + 1).executers(point.executers);
+                point.add(&toggle(&storm.adversary(point.case.adversary()), point, share)?);
+            }
             watch.passed("tear rates", time)?;
         }
     }
@@ -190,19 +201,40 @@ fn toggle(storm: &Storm, point: &Point, time: Duration) -> Result<Tally, Failure
     failed.map_or(Ok(tally), |error| Err(error.into()))
 }
 
+/// How often a wait, or a barrier, has to be tried beside an executer before it counts as clean.
+pub const ENOUGH_TOGGLES: u64 = Calibration::ENOUGH_TOGGLES;
+
+/// What was seen at one wait: of all positions and numbers of executers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// How many ticks were waited.
+    pub wait: u64,
+    /// Toggles with something torn.
+    pub torn: u64,
+    /// Counted toggles.
+    pub toggles: u64,
+}
+
+impl Seen {
+    /// Tried often enough and never torn.
+    fn is_clean(&self) -> bool {
+        self.torn == 0 && self.toggles >= ENOUGH_TOGGLES
+    }
+}
+
 /// What the waits of one case came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The longest wait that was seen to fail.
     pub longest_failing: Option<u64>,
-    /// The shortest wait from which on none was seen to fail, if the longest one tried was not.
+    /// The shortest wait from which on every one was tried often enough and none was seen to fail.
     pub clean_from: Option<u64>,
     /// How many toggles that rests on, at the wait tried least.
     pub clean_toggles: u64,
     /// The longest wait that was tried.
     pub longest_tried: u64,
-    /// Torn and counted toggles by wait, in ascending order.
-    pub by_wait: Vec<(u64, u64, u64)>,
+    /// The waits in ascending order.
+    pub by_wait: Vec<Seen>,
 }
 
 impl Verdict {
@@ -212,24 +244,28 @@ impl Verdict {
         self.longest_failing.and(self.clean_from)
     }
 
+    /// Whether some wait longer than all that failed was tried too seldom to say anything.
+    pub fn is_unseen(&self) -> bool {
+        self.by_wait.iter().rev().take_while(|seen| seen.torn == 0).any(|seen| !seen.is_clean())
+    }
+
     /// What `points` say of `case`.
     pub fn of(case: Case, fenced: bool, points: &[Point]) -> Self {
-        let mut by_wait = std::collections::BTreeMap::<u64, (u64, u64)>::new();
+        let mut by_wait = std::collections::BTreeMap::<u64, Seen>::new();
         for point in points.iter().filter(|point| point.case == case && point.fenced == fenced) {
             if let Some(wait) = point.wait {
-                let (torn, toggles) = by_wait.entry(wait).or_default();
-                *torn += point.torn;
-                *toggles += point.toggles;
+                let seen = by_wait.entry(wait).or_insert(Seen { wait, ..Seen::default() });
+                seen.torn += point.torn;
+                seen.toggles += point.toggles;
             }
         }
-        let by_wait: Vec<(u64, u64, u64)> = by_wait.into_iter().map(|(wait, (torn, n))| (wait, torn, n)).collect();
-        let longest_failing = by_wait.iter().rev().find(|&&(_, torn, _)| torn > 0).map(|&(wait, ..)| wait);
-        let clean = by_wait.iter().filter(|&&(wait, ..)| longest_failing.is_none_or(|failing| wait > failing));
+        let by_wait: Vec<Seen> = by_wait.into_values().collect();
+        let clean: Vec<&Seen> = by_wait.iter().rev().take_while(|seen| seen.is_clean()).collect();
         Self {
-            longest_failing,
-            clean_from: clean.clone().next().map(|&(wait, ..)| wait),
-            clean_toggles: clean.map(|&(.., n)| n).min().unwrap_or(0),
-            longest_tried: by_wait.last().map_or(0, |&(wait, ..)| wait),
+            longest_failing: by_wait.iter().rev().find(|seen| seen.torn > 0).map(|seen| seen.wait),
+            clean_from: clean.last().map(|seen| seen.wait),
+            clean_toggles: clean.iter().map(|seen| seen.toggles).min().unwrap_or(0),
+            longest_tried: by_wait.last().map_or(0, |seen| seen.wait),
             by_wait,
         }
     }
@@ -239,23 +275,44 @@ impl Verdict {
 mod tests {
     use super::*;
 
-    fn points(torn: &[(u64, u64)]) -> Vec<Point> {
-        let point = |&(wait, torn): &(u64, u64)| Point { torn, toggles: 100, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
+    /// Waits with what was torn of so many toggles, between cells that are none of theirs.
+    fn points(waits: &[(u64, u64, u64)]) -> Vec<Point> {
+        let point =
+            |&(wait, torn, toggles): &(u64, u64, u64)| Point { torn, toggles, ..Point::new(Case::Hot, 1, 1, Some(wait), false) };
         let others = [(Case::Cold, Some(9), false), (Case::Hot, None, false), (Case::Hot, Some(900), true)];
         let others = others.map(|(case, wait, fenced)| Point { torn: 1, ..Point::new(case, 1, 1, wait, fenced) });
-        torn.iter().map(point).chain(others).collect()
+        waits.iter().map(point).chain(others).collect()
     }
+
+    fn verdict(waits: &[(u64, u64, u64)]) -> Verdict {
+        Verdict::of(Case::Hot, false, &points(waits))
+    }
+
+    const N: u64 = ENOUGH_TOGGLES;
 
     #[test]
     fn a_wait_is_clean_only_if_no_longer_one_failed() {
-        let verdict = Verdict::of(Case::Hot, false, &points(&[(0, 5), (100, 0), (200, 1), (300, 0), (300, 0), (400, 0)]));
-        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.clean_toggles), (Some(200), Some(300), 100));
-        assert_eq!(verdict.by_wait[3], (300, 0, 200));
+        let verdict = verdict(&[(0, 5, N), (100, 0, N), (200, 1, N), (300, 0, N - 1), (300, 0, 1), (400, 0, N + 1)]);
+        assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.clean_toggles), (Some(200), Some(300), N));
+        assert_eq!(verdict.by_wait[3], Seen { wait: 300, torn: 0, toggles: N });
+        assert!(!verdict.is_unseen());
+    }
+
+    #[test]
+    fn a_wait_that_was_tried_too_seldom_is_not_clean() {
+        let longest = verdict(&[(0, 5, N), (100, 0, N), (200, 0, N - 1)]);
+        assert_eq!((longest.longest_failing, longest.clean_from, longest.tmax()), (Some(0), None, None));
+        assert!(longest.is_unseen());
+        let shorter = verdict(&[(0, 5, N), (100, 0, 0), (200, 0, N)]);
+        assert_eq!((shorter.tmax(), shorter.is_unseen()), (Some(200), true));
+        let failed = verdict(&[(0, 1, 2), (100, 0, N)]);
+        assert_eq!((failed.tmax(), failed.is_unseen()), (Some(100), false), "a tear is evidence in itself");
+        assert_eq!(verdict(&[(0, 0, 0), (100, 0, 0)]).clean_from, None);
     }
 
     #[test]
     fn there_is_no_tmax_if_the_longest_wait_failed() {
-        let verdict = Verdict::of(Case::Hot, false, &points(&[(0, 5), (100, 0), (200, 1)]));
+        let verdict = verdict(&[(0, 5, N), (100, 0, N), (200, 1, N)]);
         assert_eq!((verdict.longest_failing, verdict.clean_from, verdict.longest_tried), (Some(200), None, 200));
         assert_eq!(Verdict::of(Case::Page, false, &points(&[])), Verdict::default());
     }
