@@ -15,7 +15,11 @@ const LONG: Duration = Duration::from_secs(600);
 pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let plan = if quick { Plan::quick(QUICK) } else { Plan::full(LONG) };
     let progress = Progress::new(plan.total().as_millis() as u64)?;
-    let tell = |what: &str, time: Duration| if !progress.is_stopped() { progress.passed(what, time.as_millis() as u64) };
+    let tell = |what: &str, time: Duration| {
+        if !progress.is_stopped() {
+            progress.passed(what, time.as_millis() as u64)
+        }
+    };
     let measured = tmax::Report::measure(&plan, &Watch::new(progress.stop(), tell).keeping())?;
     let mut report = Report::new("fig9");
     report.rows = measured
