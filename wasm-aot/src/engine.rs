@@ -1,6 +1,6 @@
 //! What modules are compiled for, and by.
 
-use crate::compile::{Optimize, Options, Sites, Target};
+use crate::compile::{Budget, Optimize, Options, Sites, Target};
 use crate::error::Error;
 use crate::features::{Features, Proposal, Specification};
 use std::sync::Arc;
@@ -60,6 +60,19 @@ impl Config {
         self
     }
 
+    /// Whether code pays for each instruction from its store's budget, see [`Store::set_instruction_budget`](crate::Store::set_instruction_budget).
+    pub fn instruction_budgets(&mut self, on: bool) -> &mut Self {
+        self.options.budget = if on { Budget::Pays } else { Budget::Unknown };
+        self
+    }
+
+    /// Whether frames keep their locals where they can be read when a trap takes them away, see [`Store::core_dump`](crate::Store::core_dump).
+    /// Code of such modules is in no file.
+    pub fn readable_frames(&mut self, on: bool) -> &mut Self {
+        self.options.frames = on;
+        self
+    }
+
     /// Whether memories with 32-bit addresses reserve all of their address space, so that no access is checked. Where the process
     /// may not reserve that much, [`Engine::new`] turns it off.
     pub fn reservations(&mut self, on: bool) -> &mut Self {
@@ -85,6 +98,12 @@ impl Engine {
     /// The same, with code that counts.
     pub(crate) fn counting(&self) -> Result<Self, Error> {
         let options = Options { counts: true, ..self.target.options };
+        Ok(Self { target: Arc::new(Target::native(options)?) })
+    }
+
+    /// The same, for modules that are not the program's, as monitors: what they execute is not paid for.
+    pub fn exempt(&self) -> Result<Self, Error> {
+        let options = Options { budget: Budget::Exempt, ..self.target.options };
         Ok(Self { target: Arc::new(Target::native(options)?) })
     }
 

@@ -56,6 +56,7 @@ traps! {
     OutOfMemory = TrapCode::unwrap_user(12), "the host is out of memory";
     Probe = TrapCode::unwrap_user(13), "a probe has ended the program";
     CastFailure = TrapCode::unwrap_user(14), "cast failure";
+    Budget = TrapCode::unwrap_user(15), "the budget of instructions is used up";
 }
 
 impl std::error::Error for Trap {}

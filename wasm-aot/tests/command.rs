@@ -405,3 +405,43 @@ fn imports_that_nothing_defines_trap_if_that_is_wanted_and_the_way_there_is_told
         "{told}"
     );
 }
+
+#[test]
+fn a_budget_of_instructions_ends_programs_exactly() {
+    let place = Place::new("budget");
+    let add = place.file("add.wat", ADD);
+    let compiled = place.0.join("add.aot").display().to_string();
+    place.good(&["compile", "-o", &compiled, &add]);
+    for program in [&add, &compiled] {
+        assert_eq!(place.good(&["run", "--max-instructions", "4", "--invoke", "add", program, "40", "2"]), "42\n");
+        let output = place.run(&["run", "--max-instructions", "3", "--invoke", "add", program, "40", "2"]);
+        assert_eq!(output.status.code(), Some(134));
+        assert!(errors(&output).contains("the budget of instructions is used up"), "{}", errors(&output));
+    }
+    // What a monitor executes is not the program's.
+    let monitor = place.file("count.mm", "report var count: i32;\nwasm:opcode:*:before { count++; }\n");
+    let run = ["run", "--max-instructions", "4", "--monitor", &monitor, "--invoke", "add", &add, "1", "2"];
+    let text = place.good(&run);
+    assert!(text.starts_with("3\n") && text.trim_end().ends_with(", 4"), "{text}");
+}
+
+#[test]
+fn a_trap_leaves_a_dump_where_one_is_wanted() {
+    let place = Place::new("dump");
+    let trap = "(module (func $f (param i32) (drop (i32.div_u (i32.const 1) (local.get 0))))
+        (func (export \"f\") (param i32) (call $f (local.get 0))))";
+    let trap = place.file("trap.wat", trap);
+    let (compiled, dump) = (place.0.join("trap.aot").display().to_string(), place.0.join("core.wasm"));
+    place.good(&["compile", "-o", &compiled, &trap]);
+    for program in [&trap, &compiled] {
+        place.good(&["run", "--dump", &dump.display().to_string(), "--invoke", "f", program, "1"]);
+        assert!(!dump.exists());
+        let output = place.run(&["run", "--dump", &dump.display().to_string(), "--invoke", "f", program, "0"]);
+        assert_eq!(output.status.code(), Some(134));
+        let bytes = fs::read(&dump).expect("a dump");
+        assert!(bytes.starts_with(b"\0asm") && bytes.windows(9).any(|part| part == b"corestack"));
+        fs::remove_file(&dump).expect("it is there");
+    }
+    let output = place.run(&["run", "--dump", "/nowhere/at/all", "--invoke", "f", &trap, "0"]);
+    assert!(output.status.code() == Some(134) && errors(&output).contains("--dump /nowhere/at/all"), "{}", errors(&output));
+}

@@ -87,6 +87,7 @@ fn loaded(opened: &Opened, refused: impl Fn(String) -> Error) -> Result<Module, 
         crossings: row(&mapping, header, Part::Crossings).ok_or_else(damaged)?,
         bares: row(&mapping, header, Part::Bares).ok_or_else(damaged)?,
         notes: Vec::new(),
+        frames: Vec::new(),
         owners: None,
     };
     let module = row(&mapping, header, Part::Module).ok_or_else(damaged)?;

@@ -38,7 +38,7 @@ impl Compile {
             [] => (Vec::new(), false),
             monitors => packed(&engine, &bytes, monitors, &self.module)?,
         };
-        let engine = if counts { self.making.engine_that_counts(true, false)? } else { engine };
+        let engine = if counts { self.making.engine_with(|config| _ = config.counts(true))? } else { engine };
         let compiled = Module::precompile_watched(&engine, bytes, &monitors).map_err(about(&self.module))?;
         keep(&output, &compiled).map_err(|error| Failure::new(format!("{}: {}", output.display(), reason(&error))))
     }

@@ -145,15 +145,14 @@ enum Spec {
 
 impl Making {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
-        self.engine_that_counts(false, false)
+        self.engine_with(|_| ())
     }
 
-    /// An engine whose code may count.
-    pub(crate) fn engine_that_counts(&self, counts: bool, call_targets: bool) -> Result<Engine, Failure> {
+    /// An engine with what else is asked for.
+    pub(crate) fn engine_with(&self, more: impl FnOnce(&mut Config)) -> Result<Engine, Failure> {
         let mut config = Config::new();
+        more(&mut config);
         config
-            .counts(counts)
-            .call_targets(call_targets)
             .sites(self.sites.iter().map(|place| place.sites()).fold(Sites::NONE, |all, more| all | more))
             .optimize(match self.opt {
                 Opt::None => Optimize::None,

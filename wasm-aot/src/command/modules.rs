@@ -70,7 +70,7 @@ impl Packed {
 
     /// Compiles it, with its libraries.
     pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
-        let chosen = self.chosen()?;
+        let (chosen, engine) = (self.chosen()?, &engine.exempt()?);
         let named = |name: &str, error: Error| Failure::new(format!("monitor {}: {name}: {error}", chosen.name()));
         let library = |(name, bytes): &(String, Vec<u8>)| {
             Module::new(engine, bytes).map(|module| (name.clone(), module)).map_err(|error| named(name, error))
@@ -183,7 +183,7 @@ impl Chosen {
 
     /// Compiles it, with its libraries.
     pub(crate) fn compile(&self, engine: &Engine) -> Result<Compiled, Failure> {
-        let mut libraries = Vec::new();
+        let (engine, mut libraries) = (&engine.exempt()?, Vec::new());
         for path in &self.libraries {
             let named = |error: Error| Failure::new(format!("monitor {}: {}: {error}", self.name(), path.display()));
             libraries.push((stem(path), Module::new(engine, read(path)?).map_err(named)?));

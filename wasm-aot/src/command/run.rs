@@ -38,6 +38,12 @@ pub(crate) struct Run {
     /// Stop the program after that time, as 10s or 500ms
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
+    /// How many instructions the program may execute, or each of its threads; exact, and costs time
+    #[arg(long, value_name = "NUMBER")]
+    max_instructions: Option<u64>,
+    /// If the program ends by a trap, write its state to this file, as a core dump of Wasm; costs time
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
     /// How many bytes a linear memory may have
     #[arg(long, value_name = "BYTES")]
     max_memory: Option<usize>,
@@ -96,7 +102,10 @@ impl Run {
     pub(crate) fn run(self) -> Result<(), Failure> {
         super::signal::watch();
         let observation = self.monitoring.begin()?;
-        let engine = self.making.engine_that_counts(observation.counts(), observation.call_targets())?;
+        let engine = self.making.engine_with(|config| {
+            config.counts(observation.counts()).call_targets(observation.call_targets());
+            config.instruction_budgets(self.max_instructions.is_some()).readable_frames(self.dump.is_some());
+        })?;
         let interruption = Interruption::new().map_err(Failure::new)?;
         let monitors = modules::world(WasiCtx::builder().inherit_stdio()).map_err(Failure::new)?;
         let mut store = Store::new(&engine, World { program: self.world(interruption.clone())?, monitors, threads: None });
@@ -110,6 +119,7 @@ impl Run {
         let module = observed.module().clone();
         let limits = Limits { stack: self.max_stack, memory: self.max_memory.unwrap_or(usize::MAX >> 1), ..Limits::default() };
         store.set_limits(limits);
+        store.set_instruction_budget(self.max_instructions)?;
         let timeout = self.timeout.as_deref().map(|text| duration("--timeout", text)).transpose()?;
         store.set_deadline(timeout);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -203,7 +213,7 @@ impl Run {
             |compiled: Result<Compiled, Failure>| compiled?.instantiate(store.as_context_mut(), engine, &program, patience);
         let observers = all.map(instantiate).collect::<Result<Vec<_>, _>>()?;
         // For built-in monitors that count, the program is compiled.
-        let code = code.filter(|_| !observation.counts());
+        let code = code.filter(|_| !observation.counts() && !self.needs_own_code());
         let calls = match self.monitor_calls {
             HowCalled::Inlined => ProbeCalls::Inlined,
             HowCalled::Direct => ProbeCalls::Direct,
@@ -246,6 +256,9 @@ impl Run {
         };
         observed.begin(store).into_iter().for_each(super::complain);
         let done = linker.instantiate(&mut *store, module).and_then(|instance| self.call(store, module, instance));
+        if let Err(error) = &done {
+            dump(store, error, self.dump.as_deref(), &self.module);
+        }
         store.close_errands();
         let by_thread = threads.and_then(|threads| threads.finish());
         store.set_deadline(Some(patience));
@@ -300,7 +313,8 @@ impl Run {
         let (engine, path, module) = (engine.clone(), self.module.clone(), module.clone());
         let ctx = std::mem::replace(&mut store.data_mut().program, WasiCtx::builder().build().map_err(Failure::new)?);
         let traps = self.unknown_imports == UnknownImports::Trap;
-        let parts = Parts { engine, path, module, libraries, limits, until, traps };
+        let (budget, dump) = (self.max_instructions, self.dump.clone());
+        let parts = Parts { engine, path, module, libraries, limits, budget, dump, until, traps };
         let threads = Threads::new(parts, ctx, (store.interrupt_handle(), interruption.clone()))?;
         store.data_mut().threads = Some((threads.clone(), threads.world()));
         Ok(Some(threads))
@@ -330,10 +344,16 @@ impl Run {
         }
     }
 
+    /// Whether the code in a file does not do, and the module inside is compiled.
+    fn needs_own_code(&self) -> bool {
+        self.max_instructions.is_some() || self.dump.is_some()
+    }
+
     fn load(&self, engine: &Engine, path: &Path) -> Result<Module, Failure> {
         // Machine code is mapped, however large it is.
         if Module::is_machine_code(path) {
-            return Module::from_file(engine, path).map_err(about(path));
+            let module = Module::from_file(engine, path).map_err(about(path))?;
+            return if self.needs_own_code() { module.again(engine).map_err(about(path)) } else { Ok(module) };
         }
         let bytes = read(path)?;
         match Cache::of_user().filter(|_| !self.no_cache) {
@@ -346,7 +366,10 @@ impl Run {
     fn load_observed(&self, engine: &Engine, observation: &Observation) -> Result<Module, Failure> {
         let path = &self.module;
         match Module::is_machine_code(path) {
-            true => Module::from_file(&self.making.engine()?, path).and_then(|module| observation.recompile(engine, &module)),
+            true if !self.needs_own_code() => {
+                Module::from_file(&self.making.engine()?, path).and_then(|module| observation.recompile(engine, &module))
+            }
+            true => observation.recompile(engine, &self.load(engine, path)?),
             false if observation.rests() => observation.recompile(engine, &self.load(engine, path)?),
             false => observation.compile(engine, &read(path)?),
         }
@@ -375,6 +398,15 @@ impl Run {
             builder = builder.preopened_dir(host, guest, Permissions::ReadWrite);
         }
         builder.build().map_err(Failure::new)
+    }
+}
+
+/// Writes the state in which a trap has left a program, if that is wanted. A dump that cannot be written does not change how the program ended.
+pub(super) fn dump(store: &mut Store<World>, error: &Error, file: Option<&Path>, program: &Path) {
+    let Some(file) = file.filter(|_| matches!(error, Error::Trap(_) | Error::Probe(_))) else { return };
+    let Some(dump) = store.core_dump(&program.display().to_string()) else { return };
+    if let Err(error) = std::fs::write(file, dump) {
+        super::complain(format!("--dump {}: {error}", file.display()));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::Failure;
 use super::modules::{self, World};
-use super::run::ended;
+use super::run::{dump, ended};
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -36,6 +36,10 @@ pub(crate) struct Parts {
     pub(crate) module: Module,
     pub(crate) libraries: Vec<(String, Module)>,
     pub(crate) limits: Limits,
+    /// How many instructions each may execute.
+    pub(crate) budget: Option<u64>,
+    /// Where to the state of one that traps is written.
+    pub(crate) dump: Option<PathBuf>,
     /// When the program's time is over.
     pub(crate) until: Option<Instant>,
     /// Whether imports that nothing defines trap.
@@ -181,6 +185,10 @@ impl Group {
             start.map_err(why)?.call(&mut store, (number.cast_signed(), argument))
         });
         if let Err(error) = done {
+            // Those that are stopped afterwards have nothing to tell.
+            if !self.state.lock().is_over {
+                dump(&mut store, &error, parts.dump.as_deref(), &parts.path);
+            }
             self.end(ended(&parts.path, error));
         }
     }
@@ -191,6 +199,7 @@ impl Group {
         let threads = Some((Threads(Arc::clone(self)), self.world.for_thread(interruption)));
         let mut store = Store::new(&self.parts.engine, World { program, monitors, threads });
         store.set_limits(self.parts.limits);
+        store.set_instruction_budget(self.parts.budget)?;
         store.set_deadline(self.parts.until.map(|until| until.saturating_duration_since(Instant::now())));
         Ok(store)
     }

@@ -57,7 +57,7 @@ impl Sites {
     }
 }
 
-fn is_call(op: &Operator<'_>) -> bool {
+pub(super) fn is_call(op: &Operator<'_>) -> bool {
     matches!(
         op,
         Operator::Call { .. }
@@ -69,7 +69,7 @@ fn is_call(op: &Operator<'_>) -> bool {
     )
 }
 
-fn is_branch(op: &Operator<'_>) -> bool {
+pub(super) fn is_branch(op: &Operator<'_>) -> bool {
     matches!(
         op,
         Operator::If { .. }
@@ -81,7 +81,7 @@ fn is_branch(op: &Operator<'_>) -> bool {
     )
 }
 
-fn is_bulk(op: &Operator<'_>) -> bool {
+pub(super) fn is_bulk(op: &Operator<'_>) -> bool {
     matches!(op, Operator::MemoryFill { .. } | Operator::MemoryCopy { .. } | Operator::MemoryInit { .. })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A counter is a word of the vmctx, which only one thread at a time executes with: adding to it is one instruction, and asks for no register.
 
+use super::budget::Budget;
 use super::function::Translator;
 use crate::error::CompileError;
 use crate::flow::{Graph, Places, Way};
@@ -116,9 +117,10 @@ impl Translator<'_> {
         self.add_to_counter(words + 8);
     }
 
-    /// What the table of traps says of an access of the present instruction. Who counts, or marks, has to know which one it was.
+    /// What the table of traps says of an access of the present instruction. Who counts, marks or pays has to know which one it was.
     pub(super) fn access_code(&self, stores: bool) -> TrapCode {
-        match (self.target.options.counts || self.hooking.departs) && !self.is_nested() {
+        let is_wanted = self.target.options.counts || self.target.options.budget == Budget::Pays || self.hooking.departs;
+        match is_wanted && !self.is_nested() {
             true => Access::at(self.offset, stores).code(),
             false => Trap::MemoryOutOfBounds.code(),
         }

@@ -1,9 +1,11 @@
 //! One function: validated, translated and compiled.
 
 use super::bare::{self, Bare, Together};
+use super::budget::Row;
 use super::control::Frame;
 use super::counting::Counting;
 use super::crossing::{self, Crossing};
+use super::frames;
 use super::hook::Hooking;
 use super::nested::Guests;
 use super::once::{self, NoteSite};
@@ -23,7 +25,7 @@ use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::{
     AbiParam, AliasRegion, AliasRegionData, ArgumentPurpose, Block, ExternalName, FuncRef, Function, GlobalValue,
-    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, Type, UserFuncName, Value, types,
+    GlobalValueData, InstBuilder, MemFlagsData, SigRef, Signature, SourceLoc, StackSlot, Type, UserFuncName, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_codegen::{CodegenError, Context, FinalizedMachExceptionHandler, FinalizedRelocTarget};
@@ -72,6 +74,8 @@ pub(crate) struct Compiled {
     pub(crate) bares: Vec<Bare>,
     /// Where something is noted, in order.
     pub(crate) notes: Vec<NoteSite>,
+    /// How far below their frame pointers its frames keep what can be read of them; 0 if they keep nothing.
+    pub(crate) frame: u32,
 }
 
 /// What all functions of a module are compiled with.
@@ -190,7 +194,8 @@ pub(super) fn finish(
         }
         other => CompileError::unsupported(format!("code generation: {other}"), Place::default()),
     })?;
-    let buffer = &context.compiled_code().expect("compiled above").buffer;
+    let compiled = context.compiled_code().expect("compiled above");
+    let (buffer, frame) = (&compiled.buffer, frames::distance(compiled));
     let loops = placement::loops(buffer.data());
     let mut code = buffer.data().to_vec();
     let (bares, notes) = (bare::make(&mut code, buffer, together), once::make(&mut code, buffer));
@@ -223,7 +228,7 @@ pub(super) fn finish(
     let relocs = buffer.relocs().iter().filter(|reloc| !is_of_site(&reloc.target, &context.func));
     let calls = relocs.map(|reloc| call_at(reloc.offset, reloc.kind, &reloc.target, &context.func));
     let calls = calls.collect::<Result<_, _>>()?;
-    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares, notes }))
+    Ok(Some(Compiled { code, calls, traps, addresses, handlers, loops, crossings, bares, notes, frame }))
 }
 
 fn is_of_site(target: &FinalizedRelocTarget, func: &Function) -> bool {
@@ -311,6 +316,10 @@ pub(super) struct Translator<'a> {
     /// Whom bare sites call, and which instructions have one.
     pub(super) nobody: Option<FuncRef>,
     pub(super) together: Together,
+    /// Where its frames keep what can be read of them, if they are to.
+    pub(super) kept: Option<StackSlot>,
+    /// What is not paid for yet, if code pays for its instructions.
+    pub(super) row: Row,
     /// Where the operator that is translated is in the module.
     pub(super) offset: usize,
 }
@@ -362,6 +371,8 @@ impl<'a> Translator<'a> {
             builtins: HashMap::new(),
             nobody: None,
             together: Together::default(),
+            kept: None,
+            row: Row::new(target.options.frames),
             offset: 0,
         };
         // Who comes in the middle has a frame already, which this one takes the place of.
@@ -395,6 +406,7 @@ impl<'a> Translator<'a> {
     ) -> Result<Option<(Vec<Block>, Together)>, CompileError> {
         self.declare_locals(validator, body)?;
         let entry = self.builder.current_block().expect("the entry block");
+        self.keep_frame();
         self.push_function_frame(entry);
         self.watch_unwinding();
         let mut reader = body.get_operators_reader()?;
@@ -412,6 +424,7 @@ impl<'a> Translator<'a> {
         }
         while !reader.eof() {
             let (operator, offset) = reader.read_with_offset()?;
+            self.pay_before_joining(&operator);
             self.arrive(offset as usize);
             self.hooked_operator(&operator, offset as u32, validator)?;
             self.limit_values()?;
@@ -517,6 +530,7 @@ impl<'a> Translator<'a> {
     pub(super) fn set_local(&mut self, index: u32, value: Value) {
         let value = self.plain(value);
         self.builder.def_var(self.variable(index).0, value);
+        self.keep_local(index, value);
     }
 
     // --- the operand stack

@@ -94,12 +94,18 @@ impl<'a> Translator<'a> {
         let is_bare = self.target.options.sites.stand_before(op);
         // Where branches land, control comes to the instruction behind the place where it stands.
         let is_landing = matches!(op, Operator::Loop { .. } | Operator::End | Operator::Delegate { .. });
+        if !is_landing {
+            self.pay_for(op);
+        }
         if is_bare && self.reachable && !is_landing {
             self.bare_site();
         }
         if !is_hooked {
             validator.op(offset.into(), op)?;
             self.operator(op)?;
+            if is_landing {
+                self.pay_for(op);
+            }
             if is_bare && self.reachable && is_landing {
                 self.bare_site();
             }
@@ -116,6 +122,9 @@ impl<'a> Translator<'a> {
         match self.reachable && !is_landing && self.is_hooked(Moment::Instead) {
             true => self.replaceable(op, validator)?,
             false => self.operator(op)?,
+        }
+        if is_landing {
+            self.pay_for(op);
         }
         if self.reachable {
             self.know_operands(validator);
@@ -157,6 +166,7 @@ impl<'a> Translator<'a> {
 
     /// What stands at a loop that has just begun because code begins in it.
     pub(super) fn fire_landing(&mut self, op: &Operator<'_>, validator: &FuncValidator<ValidatorResources>) {
+        self.pay_for(op);
         if self.target.options.sites.stand_before(op) {
             self.bare_site();
         }
@@ -210,6 +220,7 @@ impl<'a> Translator<'a> {
 
     /// Control comes to the function's own end, where everything goes that branches out of it.
     pub(super) fn fire_end(&mut self) {
+        self.pay_for_the_end();
         if self.target.options.sites.stand_before(&Operator::End) {
             self.bare_site();
         }

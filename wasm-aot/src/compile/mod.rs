@@ -6,11 +6,13 @@
 mod access;
 mod atomic;
 mod bare;
+mod budget;
 mod call;
 mod control;
 mod counting;
 mod crossing;
 mod exception;
+mod frames;
 mod function;
 mod global;
 mod hook;
@@ -33,7 +35,9 @@ mod trampoline;
 
 pub(crate) use access::Access;
 pub(crate) use bare::{Bare, CALL, LENGTH};
+pub(crate) use budget::{Budget, Row};
 pub(crate) use crossing::{Crossing, OFF, ON};
+pub(crate) use frames::kept;
 pub(crate) use function::Callee;
 pub(crate) use hook::Emitter;
 pub(crate) use nested::{Calls, Guest, Import};

@@ -442,6 +442,7 @@ impl Translator<'_> {
             let mut place = Place(self.carried().locals[&local]);
             let value = self.take(ty, buffer, &mut place);
             self.builder.def_var(variable, value);
+            self.keep_local(local, value);
         }
         let mut place = self.carried().operands;
         self.stack = operands.into_iter().map(|ty| self.take(ty, buffer, &mut place)).collect();

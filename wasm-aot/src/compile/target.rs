@@ -1,5 +1,6 @@
 //! What is compiled for: this processor, and the options that change the code.
 
+use super::budget::Budget;
 use crate::error::CompileError;
 use crate::features::Features;
 use cranelift_codegen::isa::TargetIsa;
@@ -85,6 +86,10 @@ pub struct Options {
     pub counts: bool,
     /// Whether it also counts which functions calls through tables and references go to.
     pub targets: bool,
+    /// Whether its frames can be read when a trap takes them away.
+    pub(crate) frames: bool,
+    /// Whether it pays for its instructions.
+    pub(crate) budget: Budget,
     /// Which modules are valid.
     pub(crate) features: Features,
 }
@@ -98,6 +103,8 @@ impl Default for Options {
             sites: Sites::default(),
             counts: false,
             targets: false,
+            frames: false,
+            budget: Budget::default(),
             features: Features::default(),
         }
     }

@@ -49,6 +49,8 @@ pub(crate) struct Text {
     /// Which instructions of Wasm code comes from: where they are in the module, or [`NOTHING`](crate::offsets::NOTHING).
     pub(crate) addresses: Offsets,
     pub(crate) handlers: Vec<Handler>,
+    /// How far below their frame pointers functions keep what can be read of their frames; 0 for those that keep nothing.
+    pub(crate) frames: Vec<u32>,
     /// What is compiled in: code knows where its hooks are.
     pub(crate) plan: Plan,
     /// Where threads can go over into another version, in the order of their offsets.
@@ -126,6 +128,7 @@ impl Text {
         }
         self.code.resize(start as usize, 0);
         self.code.extend_from_slice(&compiled.code);
+        self.frames.push(compiled.frame);
         self.handlers.extend(compiled.handlers.iter().map(|handler| Handler {
             offset: start + handler.offset,
             target: start + handler.target,

@@ -47,6 +47,8 @@ pub(crate) struct Fault {
     pub(crate) trap: Trap,
     /// Return addresses, from the trapping instruction outwards; room is made before.
     pub(crate) frames: Vec<usize>,
+    /// What the frames have kept, as far as they can be read.
+    pub(crate) kept: Vec<Option<super::dump::Kept>>,
 }
 
 /// A failure of the host's.
@@ -200,24 +202,30 @@ impl Activation {
         let store = unsafe { &*self.store };
         // However deep a monitor is in itself, it is told where in the program it was called.
         let mut sought = store.instances.iter().any(|instance| instance.looks_on.get()) && !store.is_aside(pc);
-        let visit = |pc: usize| {
+        let reads = store.reads_frames;
+        let mut kept = Vec::with_capacity(if reads { DEPTH } else { 0 });
+        // SAFETY: (1) `frame` is the frame pointer of machine code that was at `pc`.
+        reads.then(|| kept.push(unsafe { super::dump::read(store, pc, frame) }));
+        let visit = |pc: usize, frame: usize| {
             let is_sought = sought && store.is_aside(pc - 1);
             sought &= !is_sought;
             if frames.len() < DEPTH || is_sought {
                 frames.push(pc);
+                // SAFETY: (1) a frame of machine code that waits for what it has called.
+                reads.then(|| kept.push(unsafe { super::dump::read(store, pc - 1, frame) }));
             }
             frames.len() < DEPTH || sought
         };
         // SAFETY: (1) `frame` is the frame pointer of machine code, whose frames are chained up to the entry; (2) the walk ends
         // where return addresses are no longer machine code's.
-        unsafe { super::backtrace::walk(store, frame, visit) };
+        unsafe { super::backtrace::walk_frames(store, frame, visit) };
         // A function that finds no stack for itself has executed nothing so far.
         let begun = (!store.code_at(pc).is_some_and(|(code, offset)| code.has_not_begun(offset))).then_some(pc);
         // SAFETY: (1) as above.
         unsafe { store.depart_all(begun.filter(|_| trap != Trap::Unreachable), frame) };
         // SAFETY: (1) as above.
         self.taken_away = unsafe { store.taken_away(begun, frame) };
-        self.fault = Some(Fault { trap, frames });
+        self.fault = Some(Fault { trap, frames, kept });
     }
 }
 

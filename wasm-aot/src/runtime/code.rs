@@ -32,6 +32,8 @@ pub(crate) struct Tables {
     pub(crate) bares: Array<Bare>,
     /// Sites that note something, in the order of their offsets. What they call is behind the code, and not part of it.
     pub(crate) notes: Vec<NoteSite>,
+    /// How far below their frame pointers functions keep what can be read of their frames: 0 for those that keep nothing, and for those that are not here.
+    pub(crate) frames: Vec<u32>,
     /// Which defined function each piece of code in `functions` belongs to, if they are not all functions in order.
     pub(crate) owners: Option<Vec<u32>>,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Of code that was compiled just now.
     fn owned(text: Text) -> Self {
-        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, notes, .. } = text;
+        let Text { functions, trampolines, traps, addresses, handlers, crossings, bares, notes, frames, .. } = text;
         Self {
             functions: Array::Owned(functions),
             trampolines,
@@ -49,6 +51,7 @@ impl Tables {
             crossings: Array::Owned(crossings),
             bares: Array::Owned(bares),
             notes,
+            frames,
             owners: None,
         }
     }
@@ -247,6 +250,13 @@ impl Code {
         let index = after.checked_sub(1)?;
         let owner = self.tables.owners.as_ref().map_or(index, |owners| owners[index] as usize);
         (offset < self.tables.functions[index].end).then_some(owner)
+    }
+
+    /// How far below its frame pointer the frame of the function at `offset` keeps what can be read of it. Usable in a signal handler.
+    pub(crate) fn frame_at(&self, offset: u32) -> Option<usize> {
+        let index = self.tables.functions.partition_point(|range| range.start <= offset).checked_sub(1)?;
+        let distance = *self.tables.frames.get(index).filter(|distance| **distance > 0)?;
+        (offset < self.tables.functions[index].end).then_some(distance as usize)
     }
 
     /// Which Wasm instruction the machine instruction at `offset` belongs to.

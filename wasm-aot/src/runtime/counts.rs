@@ -214,12 +214,19 @@ impl ModuleInner {
     }
 
     /// The defined function and the Wasm instruction that were left by the machine instruction at `offset`.
-    fn instruction_at(&self, code: &Code, offset: u32) -> Option<(usize, u32)> {
+    pub(super) fn instruction_at(&self, code: &Code, offset: u32) -> Option<(usize, u32)> {
         let function = code.function_at(offset)?;
         let at = code.wasm_offset(offset)?;
         let Some(access) = code.trap_number_at(offset).and_then(Access::from_raw) else { return Some((function, at)) };
         let accesses = accesses(self, function).into_iter().filter(|place| access.may_be_at(*place));
         Some((function, accesses.min_by_key(|place| place.abs_diff(at))?))
+    }
+}
+
+impl ModuleInner {
+    /// The body of a defined function.
+    pub(super) fn body(&self, defined: usize) -> FunctionBody<'_> {
+        body(self, &self.info.bodies[defined])
     }
 }
 

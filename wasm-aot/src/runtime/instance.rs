@@ -12,6 +12,7 @@ use super::handle::{Extern, Global, Memory, Table, Tag};
 use super::linear::{Linear, Style};
 use super::module::{Module, ModuleInner};
 use super::store::{AsContextMut, Demand, Demanded, GlobalData, StoreCore, StoreId, TagData};
+use crate::compile::Budget;
 use crate::error::{Error, Printable};
 use crate::module::{ConstOp, Elements as Items, Mode, Space};
 use crate::trap::Trap;
@@ -160,6 +161,9 @@ impl Instance {
 }
 
 fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern]) -> Result<(), Error> {
+    if core.is_limited && module.options.budget == Budget::Unknown {
+        return Err(super::budget::no_budget(module.info.name.as_deref()));
+    }
     let defined = &module.info.memories[module.info.imported.memories as usize..];
     if module.options.reservations && !core.engine.has_reservations() && defined.iter().any(|memory| !memory.wide) {
         return Err(Error::Link(
@@ -240,6 +244,11 @@ impl InstanceData {
         // Whoever is attached from now on does not find it; who was before is told.
         self.module.counted.end(&self.vmctx, &self.module.layout, self.module.words());
         self.end_hooks();
+    }
+
+    /// Whether its code keeps to the store's budget of instructions, or need not.
+    pub(super) fn keeps_to_budgets(&self) -> bool {
+        self.module.options.budget != Budget::Unknown
     }
 
     /// Where its vmctx is.

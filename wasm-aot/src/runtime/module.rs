@@ -100,6 +100,11 @@ impl Module {
         Self::compiled(engine, compile::compile(&bytes, engine.target(), &Plan::default())?, bytes.into_owned())
     }
 
+    /// Compiles the same module for another engine.
+    pub fn again(&self, engine: &Engine) -> Result<Self, Error> {
+        Self::new(engine, &*self.inner.bytes)
+    }
+
     /// Compiles a module, and the hooks of a plan into it. What is compiled so is in no cache and no file: its code knows addresses.
     pub(crate) fn with_plan(engine: &Engine, bytes: impl AsRef<[u8]>, plan: &Plan) -> Result<Self, Error> {
         let bytes = binary(bytes.as_ref())?;
@@ -165,6 +170,10 @@ impl Module {
 
     /// The same, with what is to look at the module when it runs: see [`monitors`](Self::monitors).
     pub fn precompile_watched(engine: &Engine, bytes: impl AsRef<[u8]>, monitors: &[u8]) -> Result<Vec<u8>, Error> {
+        if engine.target().options.frames {
+            let why = "frames of code in a file cannot be read: compile for an engine without Config::readable_frames";
+            return Err(Error::Artifact(why.into()));
+        }
         let bytes = binary(bytes.as_ref())?;
         let compilation = compile::compile(&bytes, engine.target(), &Plan::default())?;
         Ok(artifact::write(&compilation, engine.target(), &bytes, monitors))

@@ -7,6 +7,7 @@
 
 use super::activation::Failure;
 use super::code::Code;
+use super::dump::Taken;
 use super::elements::Elements;
 use super::errands::{ErrandHandle, Errands};
 use super::function::HostFunction;
@@ -21,6 +22,7 @@ use crate::error::{Backtrace, Error, FrameInfo};
 use crate::registry::TypeId;
 use crate::types::{FuncType, GlobalType};
 use crate::vm::{self, StoreCell};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -134,6 +136,11 @@ pub(crate) struct StoreCore {
     pub(crate) failed_at: (usize, Backtrace),
     /// Who is asked before something grows.
     limiter: Option<Limiter>,
+    /// Whether frames of any code can be read, and those that the last trap has taken away.
+    pub(super) reads_frames: bool,
+    pub(super) trapped: Mutex<Vec<Taken>>,
+    /// Whether code has a budget of instructions.
+    pub(super) is_limited: bool,
     /// Whether words of instances are kept while machine code runs, see [`keep_words`](Self::keep_words).
     pub(super) restores: bool,
     /// The embedder's data, for host functions.
@@ -146,7 +153,7 @@ impl StoreCore {
         Self {
             id: StoreId(NEXT.fetch_add(1, Ordering::Relaxed)),
             engine: engine.clone(),
-            cell: Box::default(),
+            cell: Box::new(StoreCell::unlimited()),
             limits: Limits::default(),
             codes: AtomicPtr::new(Box::into_raw(Box::default())),
             interruption: Arc::default(),
@@ -164,6 +171,9 @@ impl StoreCore {
             thrown_at: Backtrace::default(),
             failed_at: (0, Backtrace::default()),
             limiter: None,
+            reads_frames: false,
+            trapped: Mutex::default(),
+            is_limited: false,
             restores: false,
             data: std::ptr::null_mut(),
         }
@@ -216,6 +226,7 @@ impl StoreCore {
     /// Has the code of a module known to signal handlers and backtraces.
     pub(crate) fn know(&mut self, module: &Arc<ModuleInner>) {
         self.restores |= !module.code.plan().restored().is_empty();
+        self.reads_frames |= module.options.frames;
         let range = module.code.range();
         let known = self.codes();
         let Err(at) = known.0.binary_search_by_key(&range.start, |(start, ..)| *start) else { return };
@@ -331,6 +342,14 @@ impl<T> Store<T> {
     /// Gives the embedder's data back, and ends everything else.
     pub fn into_data(self) -> T {
         self.parts.data
+    }
+
+    pub(super) fn core(&self) -> &StoreCore {
+        &self.parts.core
+    }
+
+    pub(super) fn core_mut(&mut self) -> &mut StoreCore {
+        &mut self.parts.core
     }
 
     /// The engine.

@@ -24,7 +24,7 @@ mod layout;
 pub(crate) use builtin::{Builtin, Bulk, GROWTH_INTERRUPTED};
 pub(crate) use layout::{Layout, MemoryAt};
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicI64, AtomicUsize};
 
 /// Stands at the start of every vmctx of an instance.
 pub(crate) const INSTANCE_MAGIC: u64 = u64::from_le_bytes(*b"instance");
@@ -103,6 +103,15 @@ pub(crate) struct StoreCell {
     pub(crate) exit_frame: AtomicUsize,
     /// See [`exit_frame`](Self::exit_frame).
     pub(crate) exit_pc: AtomicUsize,
+    /// How many more instructions may be executed: less than none where code has stopped that could not pay.
+    pub(crate) budget: AtomicI64,
+}
+
+impl StoreCell {
+    /// That of a store whose code may execute what it likes.
+    pub(crate) fn unlimited() -> Self {
+        Self { budget: AtomicI64::new(i64::MAX), ..Self::default() }
+    }
 }
 
 /// Offsets of fields, for machine code.
@@ -125,6 +134,7 @@ pub(crate) mod at {
     pub(crate) const STACK_LIMIT: i32 = offset_of!(StoreCell, stack_limit) as i32;
     pub(crate) const EXIT_FRAME: i32 = offset_of!(StoreCell, exit_frame) as i32;
     pub(crate) const EXIT_PC: i32 = offset_of!(StoreCell, exit_pc) as i32;
+    pub(crate) const BUDGET: i32 = offset_of!(StoreCell, budget) as i32;
     pub(crate) const EXCEPTION_TAG: i32 = offset_of!(Exception, tag) as i32;
     pub(crate) const EXCEPTION_VALUES: i32 = size_of::<Exception>() as i32;
     /// Of what a host function is given: the function to call.
