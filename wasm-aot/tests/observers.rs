@@ -676,3 +676,13 @@ fn what_is_wrong_with_a_monitor_is_said_with_its_export_and_place() {
         assert!(error(monitor).contains(said), "{monitor}: {}", error(monitor));
     }
 }
+
+#[test]
+fn a_monitor_that_hears_only_of_the_engine_has_something_to_do() {
+    let monitor = r#"(module (import "wasm-aot:ext" "v1" (func))
+        (global $seen (export "threads") (mut i32) (i32.const 0))
+        (func (export "engine:module_loaded ()") (global.set $seen (i32.add (global.get $seen) (i32.const 1)))))"#;
+    let mut run = observed(monitor, FACTORIAL, 3, ProbeCalls::Inlined);
+    assert_eq!(run.observation.matches(), [("monitor".to_owned(), 1)], "nothing would be called a mistake");
+    assert_eq!(run.global("threads"), 1);
+}

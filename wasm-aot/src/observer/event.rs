@@ -4,47 +4,21 @@
 //!     engine:memory_grown (memory, after)
 //! ```
 //!
-//! Only modules that import the marker have such exports; all others may call their functions as they like. As elsewhere, what is not understood is an error with its
-//! place.
+//! Which events there are, and what they tell, is in the table of events that scripts are checked by. Only modules that import the marker have such exports; all others
+//! may call their functions as they like. As elsewhere, what is not understood is an error with its place.
 
 use super::name::{Malformed, near};
 use super::rule::is_extended;
 use crate::Val;
 use crate::module::{ModuleInfo, Space};
 use crate::types::ValType;
-
-/// What happens in the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EngineEvent {
-    /// The program is compiled, and about to be instantiated; or was before, when a monitor comes later.
-    ModuleLoaded,
-    /// Thereafter for each function that it defines.
-    FunctionCompiled,
-    /// A memory of the program's has grown.
-    MemoryGrown,
-    /// The program has ended by a trap.
-    Trap,
-    /// A thread begins to execute the program, or has ended.
-    ThreadStart,
-    ThreadEnd,
-}
-
-/// An event: its name, and what it tells, with types.
-type Row = (EngineEvent, &'static str, &'static [(&'static str, ValType)]);
-
-const EVENTS: [Row; 6] = [
-    (EngineEvent::ModuleLoaded, "module_loaded", &[("functions", ValType::I32), ("bytes", ValType::I64)]),
-    (EngineEvent::FunctionCompiled, "function_compiled", &[("fid", ValType::I32), ("bytes", ValType::I64)]),
-    (EngineEvent::MemoryGrown, "memory_grown", &[("memory", ValType::I32), ("before", ValType::I64), ("after", ValType::I64)]),
-    (EngineEvent::Trap, "trap", &[("code", ValType::I32), ("fid", ValType::I32), ("pc", ValType::I32)]),
-    (EngineEvent::ThreadStart, "thread_start", &[("thread", ValType::I32)]),
-    (EngineEvent::ThreadEnd, "thread_end", &[("thread", ValType::I32)]),
-];
+use whamm::events::{Occurrence, Told};
+use whamm::types::Ty;
 
 /// A function that wants to be called when something happens.
 #[derive(Clone, Debug)]
 pub(crate) struct Reaction {
-    pub(crate) event: EngineEvent,
+    pub(crate) event: Occurrence,
     /// The name of its export.
     pub(crate) export: String,
     /// Its index.
@@ -88,8 +62,8 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
     };
     let rest = name.strip_prefix("engine:").unwrap_or(name);
     let (word, list) = rest.split_once('(').map_or((rest.trim(), None), |(word, list)| (word.trim(), Some(list)));
-    let Some((event, _, told)) = EVENTS.iter().find(|(_, known, _)| *known == word) else {
-        let hint = near(word, EVENTS.iter().map(|(_, known, _)| *known));
+    let Some(event) = Occurrence::all().find(|event| event.name() == word) else {
+        let hint = near(word, Occurrence::all().map(Occurrence::name));
         return Err(wrong(word, format!("no such event of the engine{hint}")));
     };
     let list = match list.map(|list| list.trim_end().strip_suffix(')')) {
@@ -103,18 +77,27 @@ fn reaction(info: &ModuleInfo, name: &str, function: u32) -> Result<Reaction, Ma
         let (given, taken) = (words.len(), ty.params().len());
         return Err(wrong(rest, format!("the name gives {given} arguments, and the function takes {taken}")));
     }
-    let mut params = Vec::new();
+    let (mut params, told) = (Vec::new(), event.told());
     for (word, taken) in words.into_iter().zip(ty.params()) {
         let Some(at) = told.iter().position(|(known, _)| *known == word) else {
             let hint = near(word, told.iter().map(|(known, _)| *known));
             return Err(wrong(word, format!("the event does not tell this{hint}")));
         };
-        if told[at].1 != *taken {
-            return Err(wrong(word, format!("this is {}, and the function takes {taken}", told[at].1)));
+        let given = as_handed_over(told[at].1);
+        if given != *taken {
+            return Err(wrong(word, format!("this is {given}, and the function takes {taken}")));
         }
         params.push((at, *taken));
     }
-    Ok(Reaction { event: *event, export: name.to_owned(), function, params })
+    Ok(Reaction { event, export: name.to_owned(), function, params })
+}
+
+/// The type of a parameter for what is told.
+fn as_handed_over(told: Told) -> ValType {
+    match told.ty() {
+        Ty::U64 | Ty::I64 => ValType::I64,
+        _ => ValType::I32,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A module that looks on, instantiated: its functions can be asked, and texts can be handed to them.
 
 use super::ObserverError;
-use super::event::{EngineEvent, Reaction, reactions};
+use super::event::{Reaction, reactions};
 use super::name::{Asked, Malformed};
 use super::rule::{self, Helper, Rule, rules};
 use super::switches::Switches;
@@ -10,6 +10,7 @@ use crate::{AsContextMut, Extern, Func, Instance, Linker, Memory, Module, StoreC
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use whamm::events::Occurrence;
 
 /// How long one question may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -215,15 +216,20 @@ impl Observer {
         self.exit.is_some()
     }
 
+    /// How many of its functions want to be called when something happens in the engine.
+    pub(super) fn hears(&self) -> usize {
+        self.reactions.len()
+    }
+
     /// Its functions that want to be called when something happens in the engine, and what each takes.
-    pub(super) fn reactions(&self, event: EngineEvent) -> impl Iterator<Item = (&Reaction, Func)> {
+    pub(super) fn reactions_to(&self, event: Occurrence) -> impl Iterator<Item = (&Reaction, Func)> {
         let own = self.reactions.iter().filter(move |reaction| reaction.event == event);
         own.filter_map(|reaction| Some((reaction, self.function(reaction.function)?)))
     }
 
     /// Tells it what has happened.
-    pub(super) fn react(&self, mut store: impl AsContextMut, event: EngineEvent, told: &[i64]) -> Result<(), ObserverError> {
-        for (reaction, function) in self.reactions(event) {
+    pub(super) fn react(&self, mut store: impl AsContextMut, event: Occurrence, told: &[i64]) -> Result<(), ObserverError> {
+        for (reaction, function) in self.reactions_to(event) {
             let failed = |error| ObserverError::Export {
                 monitor: self.name.clone(),
                 export: reaction.export.clone(),

@@ -5,7 +5,6 @@ use super::composition::Composition;
 use super::contained::Contained;
 use super::counting::{Counting, Place};
 use super::derived::{Derivation, Derived};
-use super::event::EngineEvent;
 use super::guest::Listener;
 use super::insertion::Inserted;
 use super::name::Mode;
@@ -26,6 +25,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
+use whamm::events::Occurrence;
 
 /// How monitors' functions are called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,9 +172,13 @@ impl Observation {
         monitors.iter().filter(|monitor| !monitor.is_gone).flat_map(of).collect()
     }
 
-    /// How many probes each monitor has in the program, by its name.
+    /// How many probes each monitor has in the program, and functions that the engine calls of itself, by its name.
     pub fn matches(&self) -> Vec<(String, usize)> {
-        self.monitors.lock().iter().map(|monitor| (monitor.observer.name.clone(), monitor.matches)).collect()
+        self.monitors
+            .lock()
+            .iter()
+            .map(|monitor| (monitor.observer.name.clone(), monitor.matches + monitor.observer.hears()))
+            .collect()
     }
 
     /// The names of those that look at it.
@@ -206,7 +210,8 @@ impl Observation {
         Ok(matched)
     }
 
-    /// Has a monitor look at the program from now on: at functions with their next call, and at loops with their next turn. Gives how many probes it has.
+    /// Has a monitor look at the program from now on: at functions with their next call, and at loops with their next turn. Gives how many probes it has,
+    /// and functions that the engine calls of itself.
     pub fn attach(&self, matched: Matched) -> Result<usize, ObserverError> {
         if !self.module.can_attach() {
             let why = "the program was compiled without sites, so that nothing can be attached";
@@ -230,8 +235,9 @@ impl Observation {
         let (others, homes) = (HashMap::new(), None);
         let news = telling::news(&observer, &self.module);
         let monitor = Monitor { observer, others, homes, is_called, news, matches, presence, is_gone: false };
+        let hears = monitor.observer.hears();
         self.monitors.lock().push(monitor);
-        Ok(matches)
+        Ok(matches + hears)
     }
 
     /// Has a monitor look no more, which costs nothing from then on; tells whether it did. What it has seen stays.
@@ -537,7 +543,7 @@ impl Observer {
         calls: ProbeCalls,
         find: impl FnOnce() -> Option<Vec<Derivation>>,
     ) -> Option<Vec<Derivation>> {
-        let is_looked_at = self.reactions(EngineEvent::MemoryGrown).next().is_some();
+        let is_looked_at = self.reactions_to(Occurrence::MemoryGrown).next().is_some();
         let may = calls == ProbeCalls::Inlined && !self.inserts() && !is_looked_at;
         if may && self.contained.is_none() && !self.switches.are_limited() { find() } else { None }
     }

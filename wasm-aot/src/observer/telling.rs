@@ -2,12 +2,12 @@
 //!
 //! Each thread's instances are told of their own thread; of the program itself, which is compiled once, those are told that were compared with it first.
 
-use super::event::EngineEvent;
 use super::{Observation, Observer, ObserverError};
 use crate::error::Error;
 use crate::runtime::{Growth, News, StoreId};
 use crate::{AsContextMut, Module, Store, StoreContextMut};
 use std::sync::Arc;
+use whamm::events::Occurrence;
 
 impl Observation {
     /// The number of the thread that has a store: that of the first is 0.
@@ -23,7 +23,7 @@ impl Observation {
     /// Tells monitors that the thread that has the store begins to execute the program; gives what went wrong.
     pub fn begin<T: 'static>(&self, store: &mut Store<T>) -> Vec<ObserverError> {
         let number = self.thread(store.as_context_mut().core().id);
-        self.tell(store.as_context_mut(), EngineEvent::ThreadStart, &[number])
+        self.tell(store.as_context_mut(), Occurrence::ThreadStart, &[number])
     }
 
     /// Tells monitors that the thread that has the store has ended, and how; gives what went wrong. [`report`](Self::report) comes after it.
@@ -38,10 +38,10 @@ impl Observation {
             };
             let pc = frame.and_then(|frame| frame.offset?.checked_sub(start(frame.function)?)).map_or(-1, i64::from);
             let told = [i64::from(report.trap.number()), function, pc];
-            wrong.extend(self.tell(store.as_context_mut(), EngineEvent::Trap, &told));
+            wrong.extend(self.tell(store.as_context_mut(), Occurrence::Trap, &told));
         }
         let number = self.thread(store.as_context_mut().core().id);
-        wrong.extend(self.tell(store.as_context_mut(), EngineEvent::ThreadEnd, &[number]));
+        wrong.extend(self.tell(store.as_context_mut(), Occurrence::ThreadEnd, &[number]));
         wrong
     }
 
@@ -52,13 +52,13 @@ impl Observation {
         for monitor in self.monitors.lock().iter().filter(|monitor| !monitor.is_gone && monitor.observer.is_in(id)) {
             for (function, bytes) in monitor.news.as_ref().map(News::take).unwrap_or_default() {
                 let told = [i64::from(function), i64::from(bytes)];
-                wrong.extend(monitor.observer.react(&mut *store, EngineEvent::FunctionCompiled, &told).err());
+                wrong.extend(monitor.observer.react(&mut *store, Occurrence::FunctionCompiled, &told).err());
             }
         }
         wrong
     }
 
-    fn tell<T: 'static>(&self, mut store: StoreContextMut<'_, T>, event: EngineEvent, told: &[i64]) -> Vec<ObserverError> {
+    fn tell<T: 'static>(&self, mut store: StoreContextMut<'_, T>, event: Occurrence, told: &[i64]) -> Vec<ObserverError> {
         let monitors = self.monitors.lock();
         let own = monitors.iter().filter(|monitor| !monitor.is_gone);
         let id = store.core().id;
@@ -74,10 +74,10 @@ pub(super) fn loaded<T: 'static>(
 ) -> Result<(), ObserverError> {
     let (info, functions) = (&module.inner.info, &module.inner.code.tables.functions);
     let told = [info.bodies.len() as i64, module.inner.bytes.len() as i64];
-    observer.react(&mut store, EngineEvent::ModuleLoaded, &told)?;
+    observer.react(&mut store, Occurrence::ModuleLoaded, &told)?;
     for (function, span) in (i64::from(info.imported.functions)..).zip(functions.iter()) {
         let told = [function, i64::from(span.end - span.start)];
-        observer.react(&mut store, EngineEvent::FunctionCompiled, &told)?;
+        observer.react(&mut store, Occurrence::FunctionCompiled, &told)?;
     }
     growing(&mut store, observer);
     Ok(())
@@ -85,12 +85,12 @@ pub(super) fn loaded<T: 'static>(
 
 /// What a monitor is to be told of functions that are compiled later, if it wants to be.
 pub(super) fn news(observer: &Observer, module: &Module) -> Option<News> {
-    observer.reactions(EngineEvent::FunctionCompiled).next().map(|_| module.news())
+    observer.reactions_to(Occurrence::FunctionCompiled).next().map(|_| module.news())
 }
 
 /// Has a monitor told of memories that grow in the store, if it wants to be.
 pub(super) fn growing<T>(store: &mut StoreContextMut<'_, T>, observer: &Observer) {
-    if observer.reactions(EngineEvent::MemoryGrown).next().is_some() {
+    if observer.reactions_to(Occurrence::MemoryGrown).next().is_some() {
         store.core().growth.push(Arc::new(Growing(observer.clone())));
     }
 }
@@ -102,7 +102,7 @@ struct Growing(Observer);
 impl Growth for Growing {
     fn grown(&self, mut store: StoreContextMut<'_, ()>, told: [i64; 3]) {
         let interlude = store.core().interruption().begin_interlude();
-        let done = self.0.react(&mut store, EngineEvent::MemoryGrown, &told);
+        let done = self.0.react(&mut store, Occurrence::MemoryGrown, &told);
         store.core().interruption().end_interlude(interlude);
         if let Err(error) = done {
             self.0.listener.tell(&format!("{error}; the program goes on"));

@@ -167,7 +167,7 @@ pub enum Occurrence {
 /// An occurrence, its name, and what is told, by name.
 type Row = (Occurrence, &'static str, &'static [(&'static str, Told)]);
 
-/// What engines tell of.
+/// What engines tell of, in the order in which they hand it over.
 const OCCURRENCES: [Row; 6] = [
     (Occurrence::ModuleLoaded, "module_loaded", &[("functions", Told::Functions), ("bytes", Told::Bytes)]),
     (Occurrence::FunctionCompiled, "function_compiled", &[("fid", Told::Fid), ("bytes", Told::Bytes)]),
@@ -180,6 +180,16 @@ const OCCURRENCES: [Row; 6] = [
 impl Occurrence {
     fn row(self) -> &'static Row {
         OCCURRENCES.iter().find(|row| row.0 == self).unwrap_or(&OCCURRENCES[0])
+    }
+
+    /// Every one of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        OCCURRENCES.iter().map(|row| row.0)
+    }
+
+    /// What rules and exports of monitors call it, behind `engine:`.
+    pub fn name(self) -> &'static str {
+        self.row().1
     }
 
     /// What is told, by name.
@@ -205,7 +215,7 @@ impl Event {
     pub fn path(self) -> String {
         match self {
             Self::Opcode(op) => return format!("opcode:{}", op.name),
-            Self::Engine(what) => return what.row().1.into(),
+            Self::Engine(what) => return what.name().into(),
             _ => {}
         }
         let found = STRUCTURAL.iter().find(|s| s.2 == self);
@@ -219,7 +229,7 @@ impl Event {
     pub fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Opcode(op) => ("opcode", op.name),
-            Self::Engine(what) => (what.row().1, ""),
+            Self::Engine(what) => (what.name(), ""),
             _ => STRUCTURAL.iter().find(|s| s.2 == self).map_or(("", ""), |s| (s.0, s.1)),
         }
     }
@@ -265,7 +275,7 @@ impl Event {
 
     /// Every event of engines.
     pub fn of_engines() -> impl Iterator<Item = Self> {
-        OCCURRENCES.iter().map(|row| Self::Engine(row.0))
+        Occurrence::all().map(Self::Engine)
     }
 
     /// Every event of programs.

@@ -73,7 +73,8 @@ pub enum Told {
 }
 
 impl Told {
-    fn ty(self) -> Ty {
+    /// Its type in scripts; engines hand it over in as many bits.
+    pub fn ty(self) -> Ty {
         match self {
             Self::Bytes | Self::Before | Self::After => Ty::U64,
             // -1 stands for what is not known.
