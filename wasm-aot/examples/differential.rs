@@ -3,37 +3,22 @@
 
 #[path = "../tests/differential/body.rs"]
 mod body;
+#[path = "../tests/differential/seeds.rs"]
+mod seeds;
 
 use arbtest::arbitrary::Unstructured;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-/// As many bytes as decide about a module.
-const DECISIONS: usize = 12 << 10;
-
-/// Splitmix64 (Steele, Lea and Flood, 2014).
-fn bytes(mut seed: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(DECISIONS);
-    while bytes.len() < DECISIONS {
-        seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = seed;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bytes.extend_from_slice(&(word ^ (word >> 31)).to_le_bytes());
-    }
-    bytes
-}
-
 fn main() -> ExitCode {
-    let mut seeds = std::env::args().skip(1).map(|arg| arg.parse::<u64>());
-    let (Some(Ok(first)), Some(Ok(last)), None) = (seeds.next(), seeds.next(), seeds.next()) else {
+    let Some(range) = seeds::range() else {
         eprintln!("differential: expected two seeds, the first and the last: differential 0 100000");
         return ExitCode::from(2);
     };
     let engines = body::engines();
     let (mut made, mut interpreted, mut different) = (0u64, 0u64, 0u64);
-    for seed in first..=last {
-        let decisions = bytes(seed.wrapping_mul(0xd134_2543_de82_ef95));
+    for seed in range {
+        let decisions = seeds::bytes(seed);
         let compared = catch_unwind(AssertUnwindSafe(|| body::compare(&engines, &mut Unstructured::new(&decisions))));
         match compared {
             Ok(Ok(with_interpreter)) => {

@@ -283,9 +283,12 @@ impl<T: 'static> Matcher<'_, T> {
                 if self.wanted.operands {
                     place.operands = if last { self.returned() } else { stack(&validator, 16) };
                 }
-                self.blocks(&place, reached || last, Moment::Landed, &validator)?;
+                let comes = if last { reachable || site.targeted } else { reached };
+                self.blocks(&place, comes, Moment::Landed, &validator)?;
                 self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Landed, &validator)?;
                 if last {
+                    // Behind the last instruction is where the function is left: what it does there on its own account comes before what the exit does.
+                    self.after(&place, Moment::Landed, &validator)?;
                     self.all(&self.ordered.exit.clone(), &place, Moment::Landed, &validator)?;
                 }
             }
@@ -321,6 +324,11 @@ impl<T: 'static> Matcher<'_, T> {
             waiting.entry(site.end).or_default().extend(self.found.drain(kept..));
             return Ok(());
         }
+        if place.last { Ok(()) } else { self.after(place, Moment::Behind, validator) }
+    }
+
+    /// What is behind an instruction on its own account, and what stands in its place.
+    fn after(&mut self, place: &Place<'_, '_>, moment: Moment, validator: &Validator) -> Result<(), ObserverError> {
         let results = match (self.wanted.results, place.last) {
             (false, _) => vec![],
             (true, true) => self.returned(),
@@ -328,7 +336,7 @@ impl<T: 'static> Matcher<'_, T> {
         };
         let place = Place { results, operands: place.operands.clone(), ..*place };
         self.instead(&place, validator)?;
-        self.all(&self.ordered.of_site(site, Mode::After), &place, Moment::Behind, validator)
+        self.all(&self.ordered.of_site(place.site, Mode::After), &place, moment, validator)
     }
 
     /// A block is left behind the last instruction in it, where control falls through; the first arm of a choice where the other begins.

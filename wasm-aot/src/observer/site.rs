@@ -26,7 +26,7 @@ pub(crate) struct Site<'a> {
     /// For what opens a block, or goes on with one: where it ends. For all others: itself.
     pub(crate) end: usize,
     /// For an end: whether control comes there by a branch.
-    targeted: bool,
+    pub(crate) targeted: bool,
     /// A basic block begins with it.
     pub(crate) leads: bool,
     /// A basic block ends with it, which has so many instructions.

@@ -21,14 +21,16 @@ fn libraries() -> Vec<LibraryFile> {
     vec![LibraryFile { name: "cache".into(), module: "cache".into(), bytes: program("cache_lines.wat") }]
 }
 
-/// Rows without what is an implementation's own: addresses, and the number and mode of a probe.
+/// Rows without what is an implementation's own: addresses, and the number and mode of a probe. Where a function begins, a rewritten program says where its
+/// first instruction stands, and a monitor says 0.
 pub(crate) fn rows(report: &str) -> Vec<String> {
     let mut list: Vec<String> = Vec::new();
     for line in report.lines().filter(|l| !l.is_empty() && !l.starts_with('=') && !l.starts_with("id, ")) {
         let (left, right) = line.rsplit_once(", script").expect("a row names its script");
         let name = left.split(", ").nth(2).expect("a row names its variable");
         let right: Vec<&str> = right.splitn(6, ", ").collect();
-        list.push(format!("{name} {}:{} {}", right[2], right[3], right[5]));
+        let pc = if right[4].contains("func:entry") { "" } else { right[3] };
+        list.push(format!("{name} {}:{pc} {}", right[2], right[5]));
     }
     list.sort();
     list

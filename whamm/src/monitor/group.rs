@@ -48,6 +48,8 @@ impl Known for OfEvent {
 
 /// Names and values that a site's function cannot be given become variables of the site, which begin with them.
 struct Hoist<'a> {
+    /// Whether texts and calls become variables of sites: what is asked when a site is matched needs none.
+    keeps: bool,
     event: &'a OfEvent,
     sites: Vec<Variable>,
     script: u16,
@@ -67,7 +69,7 @@ impl Hoist<'_> {
             ExprKind::Library(call, _) => call.at_match,
             _ => false,
         };
-        if kept {
+        if kept && self.keeps {
             let number = self.site(&e);
             return Expr { kind: ExprKind::Var(Var::Site(number)), ..e };
         }
@@ -153,13 +155,13 @@ impl Hoist<'_> {
 
 pub(super) fn of<'a>(probe: &'a Probe) -> Option<Group<'a>> {
     let (body, event) = (&probe.body, OfEvent(probe.matched.event));
-    let known = |e: &Expr| fold::fold(e.clone(), &event);
+    let known = |e: &Expr| Hoist { keeps: false, event: &event, sites: Vec::new(), script: probe.script }.expr(e);
     let predicate = body.predicate.as_ref().map(known);
     if let Some(ExprKind::Bool(false)) = predicate.as_ref().map(|p| &p.kind) {
         return None;
     }
     let sites = body.sites.iter().map(|s| Variable { init: s.init.as_ref().map(known), ..s.clone() }).collect();
-    let mut hoist = Hoist { event: &event, sites, script: probe.script };
+    let mut hoist = Hoist { keeps: true, event: &event, sites, script: probe.script };
     let stmts = hoist.stmts(&body.stmts);
     Some(Group {
         events: vec![probe],

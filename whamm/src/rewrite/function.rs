@@ -318,8 +318,13 @@ impl<'a> Walker<'_, 'a> {
     /// Whether a probe matches a site; then its variables for the site come into being.
     fn matched(&mut self, probe: &'a Probe, index: usize, at_entry: bool, args: &[W], results: &[W]) -> Option<Action<'a>> {
         let body = &probe.body;
+        let at_instruction = matches!(probe.matched.mode, Mode::Before | Mode::After);
         for (bound, ty) in &body.bounds {
             let wasm = match bound {
+                Bound::Arg(n) if args.is_empty() && at_instruction && !self.reachable() => match self.dead_operand(index, *n)? {
+                    Some(ty) => Some(ty),
+                    None => continue,
+                },
                 Bound::Arg(n) => args.get(usize::from(*n)).copied(),
                 Bound::Res(n) => results.get(usize::from(*n)).copied(),
                 Bound::Local(n) => self.validator.get_local_type(u32::from(*n)),
@@ -360,7 +365,7 @@ impl<'a> Walker<'_, 'a> {
             None => {}
         }
         let sites: Vec<Storage> =
-            body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, pc)).collect();
+            body.sites.iter().zip(values).map(|(variable, value)| self.variable(variable, value, probe, index)).collect();
         for (n, (storage, variable)) in (0..).zip(sites.iter().zip(&body.sites)) {
             if let (Storage::Constant(map), true) = (storage, tally::is_added_only(body, n)) {
                 self.r.support.defer(*map, &variable.ty);
@@ -369,8 +374,9 @@ impl<'a> Walker<'_, 'a> {
         Some(Action { probe, sites, predicate, rest, gains })
     }
 
-    /// A variable of a site.
-    fn variable(&mut self, variable: &crate::hir::Variable, value: Option<Expr>, probe: &Probe, pc: u32) -> Storage {
+    /// A variable of a site. Where a function begins, a row says where its first instruction stands, which is where the probe's code goes.
+    fn variable(&mut self, variable: &crate::hir::Variable, value: Option<Expr>, probe: &Probe, index: usize) -> Storage {
+        let pc = self.ops[index].pc;
         let mut own = variable.clone();
         own.init = value;
         let constant = own.init.as_ref().is_none_or(fold::is_constant);
@@ -436,7 +442,7 @@ impl<'a> Walker<'_, 'a> {
             let (alts, targets) = (self.probes(i, &[Mode::Alt]), self.at_target(i));
             let alts = self.match_all(&alts, i, &args, &[]);
             let targets = self.match_all(&targets, i, &args, &[]);
-            later = self.later(i, &args, reachable);
+            later = self.later(i, &args);
             let mut exits = vec![];
             if ends_function(&self.ops[i].operator) {
                 exits = self.structural(&self.exit.clone(), i, false);
@@ -541,14 +547,14 @@ impl<'a> Walker<'_, 'a> {
     }
 
     /// Probes whose code comes behind the instruction. Those that ask for results are matched once these are known.
-    fn later(&mut self, i: usize, args: &[W], reachable: bool) -> Vec<Action<'a>> {
+    fn later(&mut self, i: usize, args: &[W]) -> Vec<Action<'a>> {
         let opens = !matches!(self.ops[i].nesting, Nesting::Plain | Nesting::End);
         let modes: &[Mode] = if opens { &[Mode::Exit, Mode::SemanticAfter] } else { &[Mode::After] };
         let probes = self.probes(i, modes);
         if probes.is_empty() {
             return Vec::new();
         }
-        let results = if reachable { self.result_types(i) } else { vec![] };
+        let results = self.result_types(i);
         self.match_all(&probes, i, args, &results)
     }
 
@@ -599,7 +605,7 @@ impl<'a> Walker<'_, 'a> {
                 if self.ops[i].nesting == Nesting::Else { self.ops[self.ops[i].partner].partner } else { self.ops[i].partner };
             let mut waiting = later;
             if self.ops[i].nesting == Nesting::Loop {
-                waiting = self.later(i, &[], was_reachable);
+                waiting = self.later(i, &[]);
             }
             let (exits, behind): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|a| a.probe.matched.mode == Mode::Exit);
             self.deferred.entry(end).or_default().extend(behind.into_iter().map(|a| (a, i)));
@@ -611,7 +617,7 @@ impl<'a> Walker<'_, 'a> {
         } else {
             let mut later = later;
             if self.ops[i].nesting == Nesting::End {
-                later = self.later(i, &[], reachable);
+                later = self.later(i, &[]);
             }
             // Control may come to an end from elsewhere.
             if !later.is_empty() && reachable && (was_reachable || self.ops[i].nesting == Nesting::End) {
@@ -650,9 +656,9 @@ impl<'a> Walker<'_, 'a> {
         let results: Vec<W> = self.r.app.shape(self.fid).1.iter().rev().copied().collect();
         let mut actions = self.blocks(i, reachable);
         actions.extend(self.match_all(&self.probes(i, &[Mode::Before]), i, &results, &[]));
-        actions.extend(self.structural(&self.exit.clone(), i, false));
         let after = self.probes(i, &[Mode::After]);
         actions.extend(self.match_all(&after, i, &results, &[]));
+        actions.extend(self.structural(&self.exit.clone(), i, false));
         if reachable {
             let refs: Vec<&Action<'_>> = actions.iter().collect();
             let saved = self.save(&refs, i, &results, false);

@@ -8,6 +8,18 @@ impl<'a> Walker<'_, 'a> {
         (0..n).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
     }
 
+    /// The type of an operand where control never comes: nothing if there is none, and `Some(None)` if the validator does not know it, but the instruction
+    /// takes no other than its own.
+    pub(super) fn dead_operand(&self, i: usize, n: u8) -> Option<Option<W>> {
+        match self.validator.get_operand_type(usize::from(n))? {
+            Some(ty) => Some(Some(ty)),
+            None => {
+                let taken = Event::Opcode(self.ops[i].event?).variable(&format!("arg{n}"))?;
+                (taken.ty != Ty::Any).then_some(None)
+            }
+        }
+    }
+
     /// How many operands an instruction takes, and the types of its results.
     pub(super) fn takes(&self, index: usize) -> usize {
         match self.ops[index].operator.operator_arity(&self.validator) {
