@@ -12,11 +12,18 @@
  *   Disjointness.        Sites do not overlap. Sites that do, and are patched at the same time, are detected: the later call
  *                        fails and changes nothing.
  *   Lifetime.            The code stays mapped. Before it is unmapped (dlclose, munmap), call wordpatch_forget.
- *   SIGTRAP.             No thread that may execute a site blocks SIGTRAP; a trap would kill the process. The handler is
- *                        installed with the first site that needs it, in front of yours, which goes on to get its own traps.
+ *   SIGTRAP.             No thread that may execute a site blocks SIGTRAP, and no signal handler has it in its sa_mask; a trap would
+ *                        kill the process. Both are looked for when a site is adopted, and refused by name. The trap handler is
+ *                        installed with the first site that needs it, in front of yours, which goes on to get its own traps;
+ *                        one that is installed in its place is noticed by the next patch.
+ *   Signal stacks.       A trap takes one frame of the kernel (AT_MINSIGSTKSZ, getauxval(3)) and at most 256 bytes of the thread's
+ *                        signal stack. If a signal handler that runs on such a stack may itself execute a site, the stack has to
+ *                        have room for that besides what the handler uses: for a second frame, that is. Stacks of the least
+ *                        size that the kernel accepts have not.
  *   Ownership.           Nobody else writes to the bytes of a site.
  *
- * A process that is being traced (a debugger, strace) is refused where a trap would be needed: the tracer would get it.
+ * A process that is being traced (a debugger, strace) is refused where a trap would be needed: the tracer would get it. A tracer that
+ * comes while patches are made is noticed after about ten milliseconds.
  *
  * Functions return true if they did what they say. Otherwise nothing has changed, except where the message says so, and
  * wordpatch_last_error() tells why. They may be called from any thread, but not from a signal handler. After fork, parent and child

@@ -202,7 +202,8 @@ pub extern "C" fn wordpatch_forget(address: *mut c_void, len: usize) {
 /// this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn wordpatch_last_error() -> *const c_char {
-    LAST.with(|last| last.borrow().as_ptr())
+    // After the thread's own data is gone there is nothing to tell.
+    LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Runs `act`, keeps its failure for [`wordpatch_last_error`], and never unwinds into C.

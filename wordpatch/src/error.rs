@@ -3,7 +3,7 @@
 use crate::access::Refusal;
 use crate::addr::CodeAddr;
 use crate::barrier::BarrierError;
-use crate::os::{OsError, threads::Tid};
+use crate::os::{OsError, signals, threads::Tid};
 use crate::word::Word;
 
 /// Why a site cannot be adopted.
@@ -79,6 +79,15 @@ pub enum TrapError {
     Blocked {
         /// The first such thread.
         thread: Tid,
+    },
+    /// A trap kills a thread that is in a handler which blocks its signal.
+    #[error(
+        "the handler of {} blocks SIGTRAP (sa_mask) and would be killed by the trap: take SIGTRAP out of the mask",
+        signals::name(*signal)
+    )]
+    BlockedInHandler {
+        /// Whose handler.
+        signal: i32,
     },
     /// Somebody installed another handler after ours.
     #[error("the program replaced the SIGTRAP handler: call wordpatch::install_trap_handler() again")]

@@ -130,13 +130,18 @@ impl Flight {
         self.take_off(old, new.to_u64())
     }
 
+    /// Whether that is known of the old word: without a look at the code, which may be gone if the flight is over.
+    fn is_known_answerable(&self) -> bool {
+        self.words().0 == self.answerable.load(Ordering::Relaxed)
+    }
+
     /// Whether the trap handler can carry out the old word wherever a thread may run into the traps, so that no thread ever
     /// has to wait for this flight.
     fn is_answerable(&self) -> bool {
-        let (old, _) = self.words();
-        if old == self.answerable.load(Ordering::Relaxed) {
+        if self.is_known_answerable() {
             return true;
         }
+        let (old, _) = self.words();
         let mut at = 0;
         while at < self.front {
             let mut code = [0; effect::LONGEST];
@@ -151,9 +156,15 @@ impl Flight {
     }
 
     /// Signals blocked, if a handler on this thread could have to wait for a step that it interrupted, because the trap handler
-    /// cannot carry out an instruction there.
+    /// cannot carry out an instruction there. For the thread that carries out the step, while the code stays.
     pub(crate) fn undisturbed(&self) -> Option<Blocked> {
-        let nobody_waits = self.is_answerable() && cpu::shadow_stack_pointer() == 0;
+        self.is_answerable();
+        self.undisturbed_as_known()
+    }
+
+    /// The same for any thread, which may come too late: by what the thread has found out that took off.
+    pub(crate) fn undisturbed_as_known(&self) -> Option<Blocked> {
+        let nobody_waits = self.is_known_answerable() && cpu::shadow_stack_pointer() == 0;
         (!nobody_waits).then(Blocked::all)
     }
 
@@ -239,8 +250,10 @@ impl Flight {
             if matches!(phase, Phase::Idle | Phase::Busy) || waiting {
                 return Ok(phase);
             }
-            let _undisturbed = self.undisturbed();
+            let undisturbed = self.undisturbed_as_known();
             if self.seize(phase) {
+                // Another patch of the word may have taken off since, with an instruction that makes threads wait.
+                let _undisturbed = undisturbed.or_else(|| self.undisturbed_as_known());
                 self.fly_leg(phase)?;
             }
         }

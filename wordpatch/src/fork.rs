@@ -18,7 +18,7 @@ use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
 use crate::os::{
-    self,
+    self, spare_stacks,
     threads::{self, Tid},
 };
 use crate::sync::{AtomicU32, Ordering};
@@ -130,6 +130,7 @@ extern "C" fn in_child() {
     let owns_code = code_memory::separate_all(&mut guards.4);
     SHARES_CODE.store(!owns_code, Ordering::Relaxed);
     drop(guards);
+    spare_stacks::forget();
     barrier::forget_call();
     completion::forget_thread();
     // All that could be asked for each place is asked only where some place is foreign.

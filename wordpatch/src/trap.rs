@@ -29,13 +29,15 @@ use crate::ledger::{Phase, Whose};
 use crate::live;
 use crate::os::{
     self, cpu,
-    signals::LetIn,
+    signals::{self, LetIn},
+    spare_stacks::{self, Onward},
     stacks,
     threads::{self, Tid},
 };
 use crate::protocol::TRAP;
 use crate::sync::{AtomicU64, Ordering};
 use crate::ticks::Ticks;
+use std::arch::naked_asm;
 use std::time::Duration;
 
 pub(crate) mod chain;
@@ -54,6 +56,7 @@ pub fn install_trap_handler() -> Result<(), TrapError> {
 pub(crate) fn install() -> Result<(), TrapError> {
     refuse_tracer()?;
     crate::fork::prepare();
+    spare_stacks::prepare();
     chain::install(on_trap)
 }
 
@@ -64,22 +67,29 @@ fn refuse_tracer() -> Result<(), TrapError> {
     }
 }
 
-/// How long a look at tracer and handler is good for: about ten milliseconds.
+/// Refuses if a handler blocks SIGTRAP: it is killed if it runs into a trap.
+fn refuse_masks() -> Result<(), TrapError> {
+    signals::handler_that_blocks(libc::SIGTRAP).map_or(Ok(()), |signal| Err(TrapError::BlockedInHandler { signal }))
+}
+
+/// How long a look at the tracer and at handlers' masks is good for: about ten milliseconds.
 const FRESH: Ticks = Ticks(1 << 25);
 
 /// When the latest good look was taken.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether traps still work, looked at anew every few milliseconds: the look costs as much as a barrier.
+/// Whether traps still work. Our handler is looked for every time; the tracer and the masks of handlers are looked at anew every few milliseconds,
+/// since that costs as much as a barrier.
 pub(crate) fn check() -> Result<(), TrapError> {
+    if !chain::is_installed(on_trap)? {
+        return Err(TrapError::HandlerReplaced);
+    }
     let now = Ticks::now();
     if now.since(Ticks(LOOKED.load(Ordering::Relaxed))) < FRESH {
         return Ok(());
     }
     refuse_tracer()?;
-    if !chain::is_installed(on_trap)? {
-        return Err(TrapError::HandlerReplaced);
-    }
+    refuse_masks()?;
     LOOKED.store(now.0, Ordering::Relaxed);
     Ok(())
 }
@@ -89,8 +99,9 @@ pub(crate) fn check() -> Result<(), TrapError> {
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
-/// Refuses if a thread blocks SIGTRAP: the kernel kills a process whose thread traps with the signal blocked.
+/// Refuses if a thread blocks SIGTRAP, or a handler does: the kernel kills a process whose thread traps with the signal blocked.
 pub(crate) fn require_unblocked() -> Result<(), TrapError> {
+    refuse_masks()?;
     let mut blocked = blocking(|_| true)?;
     for _ in 0..LOOKS {
         if blocked.is_empty() {
@@ -122,21 +133,64 @@ enum Verdict {
     Foreign,
 }
 
-extern "C" fn on_trap(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// What the kernel calls: where there is room, and under a handler that passes a trap on to us, where that one is.
+#[unsafe(naked)]
+extern "C" fn on_trap(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    naked_asm!(
+        "endbr64",
+        "lea rax, [rip + {on_spare_stack}]",
+        "lea r11, [rip + {passed_on}]",
+        "jmp {handle}",
+        on_spare_stack = sym on_spare_stack,
+        passed_on = sym passed_on,
+        handle = sym spare_stacks::handle,
+    )
+}
+
+extern "C" fn on_spare_stack(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+    onward: &mut Onward,
+    stack: usize,
+) -> bool {
     let errno = os::errno();
+    let next = next_handler(signal, info, context, Some(stack));
+    if let Some(before) = next {
+        *onward = chain::onward(before, context);
+    }
+    os::set_errno(errno);
+    next.is_some()
+}
+
+extern "C" fn passed_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let errno = os::errno();
+    let came_from = chain::mark(context);
+    let next = next_handler(signal, info, context, None);
+    os::set_errno(errno);
+    if let Some(before) = next {
+        chain::call(before, signal, info, context);
+        chain::set_mark(context, came_from);
+    }
+}
+
+/// Serves the trap if it is ours. Returns what is to be called if it is not, and something is.
+fn next_handler(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+    stack: Option<usize>,
+) -> Option<&'static chain::Before> {
     // A signal that somebody sent, a hardware breakpoint or a single step may find the thread behind a trap byte by chance.
     // SAFETY: (1) the kernel passes a valid siginfo_t and ucontext_t to a handler installed with SA_SIGINFO; (2) nobody else uses
     // them before the handler returns.
     let verdict = unsafe {
         match (*info).si_code {
-            libc::SI_KERNEL | libc::TRAP_BRKPT => judge(&mut Interrupted::new(&mut *context.cast())),
+            libc::SI_KERNEL | libc::TRAP_BRKPT => judge(&mut Interrupted::new(&mut *context.cast(), stack)),
             _ => Verdict::Foreign,
         }
     };
-    if verdict == Verdict::Foreign {
-        chain::pass_on(signal, info, context);
-    }
-    os::set_errno(errno);
+    if verdict == Verdict::Foreign { chain::next(signal, info, context) } else { None }
 }
 
 /// Finds out whose the trap is, and serves it if it is ours.

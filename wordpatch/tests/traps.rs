@@ -124,9 +124,10 @@ fn a_replaced_handler_is_noticed_and_put_behind_ours_again() {
     let end = in_child(|| {
         let function = Function::new();
         let site = function.adopt(&Policy::new().unwrap());
+        // A moment ago all was well.
+        patch(&site, OTHER).unwrap();
+        patch(&site, 1).unwrap();
         handle(plain as *const () as usize, 0, &[]);
-        // The look at the handler is good for some milliseconds.
-        std::thread::sleep(std::time::Duration::from_millis(100));
         let refused = patch(&site, OTHER);
         assert!(matches!(refused, Err(PatchError::Trap { why: TrapError::HandlerReplaced, .. })), "{refused:?}");
         assert_eq!(function.call(), 1);
@@ -207,6 +208,48 @@ fn a_thread_that_blocks_sigtrap_is_named() {
             libc::pthread_sigmask(libc::SIG_BLOCK, &mask, std::ptr::null_mut());
         }
         assert_eq!(refused(), TrapError::Blocked { thread: wordpatch::os::threads::current() });
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_handler_that_blocks_sigtrap_is_named() {
+    let end = in_child(|| {
+        // SAFETY: (1) a handler that stores a number.
+        let install = |mask: libc::sigset_t| unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = plain as *const () as usize;
+            action.sa_mask = mask;
+            assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        };
+        // SAFETY: (1) sets to write.
+        let (all, none) = unsafe {
+            let (mut all, mut none) = std::mem::zeroed();
+            libc::sigfillset(&mut all);
+            libc::sigemptyset(&mut none);
+            (all, none)
+        };
+        install(all);
+        let why = refused();
+        assert_eq!(why, TrapError::BlockedInHandler { signal: libc::SIGUSR1 });
+        assert!(why.to_string().contains("SIGUSR1"), "{why}");
+        install(none);
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        patch(&site, OTHER).unwrap();
+        // One that comes later is seen by a later patch.
+        install(all);
+        let mut number = OTHER;
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let late = loop {
+            number ^= 0x0101_0101;
+            match patch(&site, number) {
+                Ok(()) => assert!(std::time::Instant::now() < deadline, "it is not seen"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(late, PatchError::Trap { why: TrapError::BlockedInHandler { .. }, .. }), "{late}");
         0
     });
     assert_eq!(end, End::Exit(0));
@@ -305,6 +348,89 @@ fn threads_with_the_least_signal_stack_wait_for_a_patch_and_answer_others() {
                 .collect();
             patchers.into_iter().for_each(|patcher| patcher.join().unwrap());
         });
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+/// How far below the kernel's frame anything was written while `act` was done on a painted signal stack.
+fn below_the_frame(act: impl FnOnce()) -> usize {
+    static FRAME: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn note(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // Behind the address that a handler returns to comes the context.
+        FRAME.store(context.addr() - 8, Ordering::Relaxed);
+    }
+    const PAINT: u8 = 0xa5;
+    let mut stack = vec![PAINT; one_frame() + (64 << 10)];
+    let alternate = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: stack.len() };
+    // SAFETY: (1) the stack is left before it goes; (2) the handler stores a number.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = note as *const () as usize;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::sigaltstack(&alternate, std::ptr::null_mut()), 0);
+        libc::raise(libc::SIGUSR1);
+        stack.fill(PAINT);
+        act();
+        let none = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
+        assert_eq!(libc::sigaltstack(&none, std::ptr::null_mut()), 0);
+    }
+    let lowest = stack.iter().position(|&byte| byte != PAINT).expect("the act took a signal");
+    FRAME.load(Ordering::Relaxed) - (stack.as_ptr().addr() + lowest)
+}
+
+/// What a handler of ours may take of a signal stack beyond the kernel's frame.
+const LITTLE: usize = 256;
+
+#[test]
+fn traps_take_hardly_more_of_a_signal_stack_than_the_kernel() {
+    let end = in_child(|| {
+        let function = Function::new();
+        let site = function.adopt(&Policy::new().unwrap());
+        let pending = start(&site, OTHER).unwrap();
+        let carried_out = below_the_frame(|| assert_eq!(function.call(), 1));
+        pending.finish().unwrap();
+        let mut memory = CodeMemory::new(4096).unwrap();
+        memory.write(61, &[0x69, 0xc7, 1, 0, 0, 0, 0xc3]);
+        // SAFETY: (1) the memory outlives the site; (2) to (4): one instruction, `imul eax, edi, imm32`, written by this test alone;
+        // it stays what it is, with another factor.
+        let finished = unsafe {
+            let site = PatchSite::adopt(memory.base().offset(61), 6, Layout::One, &Policy::new().unwrap()).unwrap();
+            let pending = site.start(Word::new(&[0x69, 0xc7, 5, 5, 5, 5]).unwrap()).unwrap();
+            let multiply: extern "C" fn(u32) -> u32 = std::mem::transmute(memory.base().offset(61).as_ptr());
+            let finished = below_the_frame(|| assert_eq!(multiply(1), OTHER));
+            pending.finish().unwrap();
+            finished
+        };
+        assert!(carried_out <= LITTLE && finished <= LITTLE, "{carried_out} and {finished} bytes");
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn answers_to_the_signal_barrier_take_hardly_more_of_a_signal_stack_than_the_kernel() {
+    let end = in_child(|| {
+        Barrier::Signal.prepare().unwrap();
+        let (ready, done) = (&AtomicBool::new(false), &AtomicBool::new(false));
+        let taken = std::thread::scope(|scope| {
+            let called = scope.spawn(|| {
+                below_the_frame(|| {
+                    ready.store(true, Ordering::Release);
+                    while !done.load(Ordering::Acquire) {
+                        std::hint::spin_loop();
+                    }
+                })
+            });
+            while !ready.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            Barrier::Signal.pass().unwrap();
+            done.store(true, Ordering::Release);
+            called.join().unwrap()
+        });
+        assert!(taken <= LITTLE, "{taken} bytes");
         0
     });
     assert_eq!(end, End::Exit(0));

@@ -12,7 +12,7 @@ use super::{BarrierError, refuse_vfork_child};
 use crate::fork;
 use crate::lock::Lock;
 use crate::os::{
-    OsError, signals,
+    OsError, signals, spare_stacks,
     threads::{self, Tid},
 };
 use std::fmt;
@@ -64,6 +64,7 @@ pub(super) fn prepare() -> Result<i32, BarrierError> {
                 signals::install(signal, answer, libc::SA_RESTART)?;
             }
             SIGNAL.store(signal, Ordering::Release);
+            spare_stacks::let_in(signal);
             return Ok(signal);
         }
     }

@@ -41,6 +41,14 @@ pub fn split(caller_only: bool) -> (Duration, Duration) {
     (time(usage.ru_utime), time(usage.ru_stime))
 }
 
+/// Whether the calling thread may read the time stamp counter (prctl(2), PR_SET_TSC): where it may not, the instruction is a fault.
+pub fn has_counter() -> bool {
+    let mut mode = libc::PR_TSC_ENABLE;
+    // SAFETY: (1) a number to write to. The system call itself: programs define prctl.
+    let result = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TSC, &raw mut mode, 0, 0, 0) };
+    result != 0 || mode == libc::PR_TSC_ENABLE
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ pub mod perf;
 pub mod replace;
 pub mod signals;
 pub mod sockets;
+pub mod spare_stacks;
 pub mod stacks;
 pub mod threads;
 

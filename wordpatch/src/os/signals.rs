@@ -43,13 +43,45 @@ fn blockable() -> Mask {
     mask
 }
 
-/// Every signal but those that a thread raises by what it does, which cannot be blocked without being killed for it.
+/// What a thread raises by what it does, which cannot be blocked without being killed for it.
+const FROM_INSIDE: [i32; 5] = [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE];
+
+/// A signal's bit in a set, as the kernel has sets.
+pub(crate) const fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Every other signal, as the kernel has sets.
+pub(crate) const FROM_OUTSIDE: u64 = {
+    let (mut set, mut at) = (!0, 0);
+    while at < FROM_INSIDE.len() {
+        set &= !bit(FROM_INSIDE[at]);
+        at += 1;
+    }
+    set
+};
+
+/// The first word of a set, which is all of it that the kernel knows.
+pub(crate) fn word(mask: &Mask) -> u64 {
+    // SAFETY: (1) a set begins with that word.
+    unsafe { std::ptr::from_ref(mask).cast::<u64>().read() }
+}
+
+/// The set of that first word.
+pub(crate) fn set(word: u64) -> Mask {
+    let mut mask = empty();
+    // SAFETY: as in `word`.
+    unsafe { std::ptr::from_mut(&mut mask).cast::<u64>().write(word) };
+    mask
+}
+
+/// Every other signal, but those that the C library keeps for itself.
 fn from_outside() -> Mask {
     let mut mask = MaybeUninit::uninit();
     // SAFETY: (1) sigfillset initialises the whole set; (2) none of the calls fails on a valid set and an existing signal.
     unsafe {
         libc::sigfillset(mask.as_mut_ptr());
-        for signal in [libc::SIGTRAP, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE] {
+        for signal in FROM_INSIDE {
             libc::sigdelset(mask.as_mut_ptr(), signal);
         }
         mask.assume_init()
@@ -122,6 +154,27 @@ pub fn action(signal: i32) -> Result<libc::sigaction, OsError> {
         check("sigaction", libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()).into())?;
         Ok(action.assume_init())
     }
+}
+
+/// The first signal whose handler, if it has one, blocks `signal` while it runs. Usable in a signal handler.
+pub fn handler_that_blocks(signal: i32) -> Option<i32> {
+    const LAST: i32 = 64;
+    (1..=LAST).find(|&other| {
+        action(other).is_ok_and(|action| {
+            !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) && word(&action.sa_mask) & bit(signal) != 0
+        })
+    })
+}
+
+/// The name of a signal, as signal(7) has it.
+pub fn name(signal: i32) -> String {
+    const NAMES: [&str; 31] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM",
+        "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR",
+        "SYS",
+    ];
+    let named = usize::try_from(signal - 1).ok().and_then(|at| NAMES.get(at));
+    named.map_or_else(|| format!("signal {signal}"), |name| format!("SIG{name}"))
 }
 
 /// Installs `handler` for `signal` with SA_SIGINFO, SA_ONSTACK and the further `flags`, and returns the action before.

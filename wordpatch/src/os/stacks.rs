@@ -19,6 +19,14 @@ const ROOM: usize = 16 * PAGE;
 /// For signals that come while it runs: several frames, also of processors that save tile registers.
 const FOR_SIGNALS: usize = 16 * PAGE;
 
+/// How much of a signal stack the kernel takes for one signal, at most; a guess from before processors had tile registers, if it does not say.
+pub fn largest_frame() -> usize {
+    const BEFORE_TILES: usize = 3632;
+    // SAFETY: (1) asks for a number.
+    let told = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+    if told == 0 { BEFORE_TILES } else { told }
+}
+
 /// Calls `act` on a fresh stack, and here if there is no memory for one. Usable in a signal handler. `act` must not panic.
 pub fn with_room(act: impl FnOnce()) {
     // SAFETY: (1) a fresh mapping touches nothing that exists.

@@ -73,13 +73,24 @@ fn wake_some(word: &AtomicU32, most: i32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, most) };
 }
 
+/// Whether the calling thread is one that the C library has set up, and no child that shares its parent's memory: the kernel forgets in every child
+/// where the list of robust locks is, and the C library says it again for threads and after a fork. Usable in a signal handler.
+pub fn is_set_up() -> bool {
+    !matches!(robust_list(0), Some(list) if list.is_null())
+}
+
+/// Where that list is of a thread, zero for the calling one, if the kernel tells.
+fn robust_list(thread: i32) -> Option<*const libc::c_void> {
+    let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
+    // SAFETY: (1) two words to write.
+    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, thread, &raw mut head, &raw mut len) };
+    (result == 0).then_some(head)
+}
+
 /// Whether the process's first thread has ended while others live on. Told without opening a file, by what the kernel forgets of a thread that
 /// has ended: where its list of robust locks is (get_robust_list(2)), which the C library has said for each.
 pub fn first_has_ended() -> bool {
-    let (mut head, mut len) = (std::ptr::null::<libc::c_void>(), 0usize);
-    // SAFETY: (1) two words to write.
-    let result = unsafe { libc::syscall(libc::SYS_get_robust_list, process(), &raw mut head, &raw mut len) };
-    result == 0 && head.is_null()
+    matches!(robust_list(process()), Some(list) if list.is_null())
 }
 
 /// Whether the calling thread is the last one but for the process's first, which has ended.

@@ -12,11 +12,12 @@
 
 use super::TrapError;
 use crate::lock::Lock;
+use crate::os::spare_stacks::Onward;
 use crate::os::{signals, threads};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// An action that ours replaced.
-struct Before {
+pub(super) struct Before {
     action: libc::sigaction,
     /// Whether it was to be called once, and was.
     spent: AtomicBool,
@@ -54,35 +55,44 @@ pub(super) fn is_installed(handler: signals::Handler) -> Result<bool, TrapError>
     Ok(signals::action(libc::SIGTRAP)?.sa_sigaction == handler as *const () as usize)
 }
 
-/// Does what the handler before ours would have done, or the one before that if this signal comes back from it.
-pub(super) fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // The kernel writes zero to this field of every context that it makes, and never reads it.
+/// The field of a signal's context that says from whose handler the signal comes. The kernel writes zero to it in every context that it makes, and
+/// never reads it.
+fn mark_of(context: *mut libc::c_void) -> *mut *mut libc::ucontext_t {
     // SAFETY: (1) the kernel's context, valid during the handler.
-    let mark = unsafe { &raw mut (*context.cast::<libc::ucontext_t>()).uc_link };
+    unsafe { &raw mut (*context.cast::<libc::ucontext_t>()).uc_link }
+}
+
+pub(super) fn mark(context: *mut libc::c_void) -> *mut libc::ucontext_t {
     // SAFETY: as above.
-    let came_from = unsafe { mark.read() };
-    let Some(before) = next(came_from.cast()) else { return die(signal) };
-    match before.action.sa_sigaction {
-        libc::SIG_DFL => die(signal),
-        libc::SIG_IGN => {
-            // SAFETY: (1) the kernel's information, valid during the handler.
-            if is_fault(unsafe { (*info).si_code }) {
-                die(signal);
-            }
+    unsafe { mark_of(context).read() }
+}
+
+pub(super) fn set_mark(context: *mut libc::c_void, came_from: *mut libc::ucontext_t) {
+    // SAFETY: as above: the field is for whoever handles the signal.
+    unsafe { mark_of(context).write(came_from) };
+}
+
+/// The action before ours, or the one before that if this signal comes back from it, if its handler is to be called; the context is marked with it.
+/// Where there is no handler, what the kernel would have done is done.
+pub(super) fn next(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) -> Option<&'static Before> {
+    let before = older_than(mark(context).cast());
+    // SAFETY: (1) the kernel's information, valid during the handler.
+    let is_fault = is_fault(unsafe { (*info).si_code });
+    match before.map(|before| (before, before.action.sa_sigaction)) {
+        Some((_, libc::SIG_IGN)) if !is_fault => None,
+        None | Some((_, libc::SIG_DFL | libc::SIG_IGN)) => die(signal),
+        Some((before, _)) if before.action.sa_flags & libc::SA_RESETHAND != 0 && before.spent.swap(true, Ordering::Relaxed) => {
+            die(signal)
         }
-        _ if before.action.sa_flags & libc::SA_RESETHAND != 0 && before.spent.swap(true, Ordering::Relaxed) => die(signal),
-        handler => {
-            // SAFETY: (1) as above: the field is for whoever handles the signal.
-            unsafe { mark.write(std::ptr::from_ref(before).cast_mut().cast()) };
-            call(&before.action, handler, signal, info, context);
-            // SAFETY: as above.
-            unsafe { mark.write(came_from) };
+        Some((before, _)) => {
+            set_mark(context, std::ptr::from_ref(before).cast_mut().cast());
+            Some(before)
         }
     }
 }
 
 /// The action for a signal that comes from the handler of `passed`, or from the kernel.
-fn next(passed: *const Before) -> Option<&'static Before> {
+fn older_than(passed: *const Before) -> Option<&'static Before> {
     let mut all = std::iter::successors(newest(), |before| before.older);
     match all.find(|&before| std::ptr::eq(before, passed)) {
         Some(before) => before.older,
@@ -95,27 +105,32 @@ fn is_fault(code: libc::c_int) -> bool {
     code > 0
 }
 
-/// Calls the handler before ours as the kernel would have: with what the thread had blocked and what that handler wants blocked.
-fn call(before: &libc::sigaction, handler: usize, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+/// What is blocked in that action's handler: what the thread had blocked, and what the handler wants blocked.
+fn mask(before: &Before, context: *mut libc::c_void) -> u64 {
     // SAFETY: (1) the kernel's context, valid during the handler.
-    let mask = signals::set_mask(unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask });
-    signals::block(&before.sa_mask);
-    // SAFETY: (1) the program gave this address to sigaction as a handler of the form that its flags say.
-    unsafe {
-        if before.sa_flags & libc::SA_SIGINFO != 0 {
-            std::mem::transmute::<usize, signals::Handler>(handler)(signal, info, context);
-        } else {
-            std::mem::transmute::<usize, extern "C" fn(libc::c_int)>(handler)(signal);
-        }
-    }
-    signals::set_mask(&mask);
+    let interrupted = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_sigmask };
+    signals::word(interrupted) | signals::word(&before.action.sa_mask)
+}
+
+/// How the kernel would have called that action's handler.
+pub(super) fn onward(before: &Before, context: *mut libc::c_void) -> Onward {
+    Onward { handler: before.action.sa_sigaction, mask: mask(before, context) }
+}
+
+/// Calls it here.
+pub(super) fn call(before: &Before, signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let ours = signals::set_mask(&signals::set(mask(before, context)));
+    // SAFETY: (1) the program gave this address to sigaction as a handler; one that wants to know less does not look at the other arguments.
+    unsafe { std::mem::transmute::<usize, signals::Handler>(before.action.sa_sigaction)(signal, info, context) };
+    signals::set_mask(&ours);
 }
 
 /// Ends the process by the signal, as it would have ended without us.
-fn die(signal: libc::c_int) {
+fn die(signal: libc::c_int) -> Option<&'static Before> {
     let default = libc::sigaction { sa_sigaction: libc::SIG_DFL, sa_mask: signals::empty(), sa_flags: 0, sa_restorer: None };
     // SAFETY: (1) the default action is no handler.
     let _ = unsafe { signals::replace(signal, &default) };
     signals::set_mask(&signals::empty());
     let _ = signals::send(threads::current(), signal);
+    None
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::Policy;
 use crate::access::Window;
 use crate::gate;
+use crate::os::pages;
 use crate::protocol::{Layout, Step};
 use crate::specimen::{Laid, Specimen, policies};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -116,6 +117,30 @@ fn an_instruction_that_cannot_be_carried_out_is_finished_by_who_needs_it() {
             pending.finish().unwrap();
         }
     }
+}
+
+#[test]
+fn a_thread_that_may_come_too_late_does_not_look_at_the_code() {
+    let specimen = Specimen::obscure();
+    let laid = specimen.lay_out(3);
+    let site = laid.adopt(Layout::One, &Policy::new().unwrap());
+    // SAFETY: (1) a specimen's words replace each other.
+    let pending = unsafe { site.start(laid.new) }.unwrap();
+    let front = flight::front_at(site.range().start).unwrap();
+    let flight = front.flights().find(|flight| flight.word == site.range() && flight.phase() != Phase::Idle).unwrap();
+    let page = site.range().start.align_down(pages::PAGE);
+    let allow = |protection| {
+        // SAFETY: (1) the specimen's own page, which nobody executes meanwhile.
+        unsafe { pages::protect(page, pages::PAGE, protection) }.unwrap();
+    };
+    // As if another thread had finished the patch, and unmapped the code.
+    allow(pages::Protection::None);
+    let undisturbed = flight.undisturbed_as_known();
+    allow(pages::Protection::ReadExecute);
+    assert!(undisturbed.is_some());
+    drop(undisturbed);
+    pending.finish().unwrap();
+    assert_eq!(laid.run(), specimen.returns[1]);
 }
 
 #[test]

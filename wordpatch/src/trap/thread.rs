@@ -3,15 +3,19 @@
 use crate::addr::CodeAddr;
 use crate::effect::{Machine, Register};
 use crate::live::Width;
+use std::arch::asm;
 
 /// An interrupted thread, through what the kernel saved of it and will put back.
 pub(super) struct Interrupted<'a> {
     registers: &'a mut [libc::greg_t; 23],
+    stack: Option<usize>,
 }
 
 impl<'a> Interrupted<'a> {
-    pub(super) fn new(context: &'a mut libc::ucontext_t) -> Self {
-        Self { registers: &mut context.uc_mcontext.gregs }
+    /// The thread's memory is touched with the stack pointer at `stack`, if one is given. The thread's next instruction may fault, and then the
+    /// kernel looks at it to find out whether the signal stack is in use.
+    pub(super) fn new(context: &'a mut libc::ucontext_t, stack: Option<usize>) -> Self {
+        Self { registers: &mut context.uc_mcontext.gregs, stack }
     }
 
     /// The address of the one-byte trap that the thread has just executed.
@@ -45,6 +49,29 @@ const PLACES: [libc::c_int; 16] = [
     libc::REG_R15,
 ];
 
+/// One instruction on `value` and the memory at `address`, with the stack pointer there, or where it is. Returns the value.
+macro_rules! on_stack {
+    ($stack:expr, $instruction:literal, $address:expr) => {
+        on_stack!($stack, $instruction, $address, 0u64)
+    };
+    ($stack:expr, $instruction:literal, $address:expr, $value:expr) => {{
+        let (mut value, address): (u64, u64) = ($value, $address);
+        match $stack {
+            Some(stack) => asm!(
+                "xchg rsp, {stack}",
+                $instruction,
+                "xchg rsp, {stack}",
+                stack = inout(reg) stack => _,
+                address = in(reg) address,
+                value = inout(reg) value,
+                options(preserves_flags),
+            ),
+            None => asm!($instruction, address = in(reg) address, value = inout(reg) value, options(preserves_flags)),
+        }
+        value
+    }};
+}
+
 impl Machine for Interrupted<'_> {
     fn register(&self, register: Register) -> u64 {
         self.registers[PLACES[register as usize] as usize] as u64
@@ -63,15 +90,14 @@ impl Machine for Interrupted<'_> {
     }
 
     fn load(&self, address: u64, width: Width) -> u64 {
-        let at = address as *const u8;
         // SAFETY: (1) the thread's own next instruction reads these bytes: if they cannot be read, it faults here as it would have
         // there.
         unsafe {
             match width {
-                Width::One => at.read_volatile().into(),
-                Width::Two => at.cast::<u16>().read_unaligned().into(),
-                Width::Four => at.cast::<u32>().read_unaligned().into(),
-                Width::Eight => at.cast::<u64>().read_unaligned(),
+                Width::One => on_stack!(self.stack, "movzx {value:e}, byte ptr [{address}]", address),
+                Width::Two => on_stack!(self.stack, "movzx {value:e}, word ptr [{address}]", address),
+                Width::Four => on_stack!(self.stack, "mov {value:e}, dword ptr [{address}]", address),
+                Width::Eight => on_stack!(self.stack, "mov {value}, qword ptr [{address}]", address),
             }
         }
     }
@@ -79,7 +105,7 @@ impl Machine for Interrupted<'_> {
     fn store(&mut self, address: u64, value: u64) {
         // SAFETY: (1) the thread's own next instruction writes these bytes; (2) they lie below its stack pointer, and the kernel put
         // the signal's frame below the red zone or on another stack, so they are not ours.
-        unsafe { (address as *mut u64).write_unaligned(value) };
+        unsafe { on_stack!(self.stack, "mov qword ptr [{address}], {value}", address, value) };
     }
 
     fn set_instruction_pointer(&mut self, address: CodeAddr) {

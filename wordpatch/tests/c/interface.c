@@ -159,6 +159,27 @@ static int bad_input(void) {
     return 0;
 }
 
+/* Called when the thread's own data of the library are gone. */
+static void ask(void *answer) {
+    *(const char **)answer = wordpatch_last_error();
+}
+
+static void *fail_and_end(void *answer) {
+    pthread_key_t key;
+    if (pthread_key_create(&key, ask) == 0 && !wordpatch_patch(NULL, 0))
+        pthread_setspecific(key, answer);
+    return NULL;
+}
+
+static int asked_at_the_end_of_a_thread(void) {
+    const char *answer = NULL;
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, fail_and_end, &answer) == 0);
+    pthread_join(thread, NULL);
+    CHECK(answer != NULL && *answer == '\0');
+    return 0;
+}
+
 int main(void) {
     if (*wordpatch_last_error() != '\0')
         return 1;
@@ -166,5 +187,5 @@ int main(void) {
     if (code == MAP_FAILED)
         return 1;
     return while_another_thread_runs_it(8) || while_another_thread_runs_it(128 - 3) || starts_and_finishes() || contenders() ||
-           bad_input();
+           bad_input() || asked_at_the_end_of_a_thread();
 }
