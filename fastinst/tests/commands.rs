@@ -160,6 +160,12 @@ fn probes_and_doctor_say_what_a_program_has() {
     assert!(json["probes"].as_array().unwrap().iter().all(|probe| probe["function"] == "leaf"));
     let doctor = text(&run(fastinst().arg("doctor").arg(&program)).stdout);
     assert!(doctor.contains("all can be switched") && doctor.contains("processor:"), "{doctor}");
+    // What a signal takes is the machine's; a program that sets stacks aside is told what each needs.
+    let stacks = compile("smallstacks.c", &to, &["-O2", "-finstrument-functions"]);
+    let asks = text(&run(fastinst().arg("doctor").arg(&stacks)).stdout);
+    let needed = wordpatch::os::stacks::largest_frame() + wordpatch::os::spare_stacks::MOST;
+    assert!(asks.contains(&format!("each of which needs {needed} bytes here")), "{asks}");
+    assert!(doctor.contains("signal stacks:") && !doctor.contains("each of which needs"), "{doctor}");
 }
 
 #[test]

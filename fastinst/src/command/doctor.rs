@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use wordpatch::os::perf::{self, Ring, Sampling};
 use wordpatch::os::threads::Tid;
-use wordpatch::os::{cpu, membarrier};
+use wordpatch::os::{cpu, membarrier, spare_stacks, stacks};
 use wordpatch::{Access, Calibration, CodeMemory};
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +60,7 @@ fn problem(what: impl Into<String>, remedy: impl Into<String>) -> Finding {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let mut findings = vec![processor(), barrier(), counter(), sampling(), text(), code_memory(), calibration()];
+    let mut findings = vec![processor(), barrier(), counter(), sampling(), text(), code_memory(), signal_stacks(), calibration()];
     if let Some(program) = &args.program {
         findings.extend(of_program(program)?);
     }
@@ -151,6 +151,26 @@ fn code_memory() -> Finding {
     }
 }
 
+/// The size that programs have always given a signal stack (`SIGSTKSZ` before glibc 2.34).
+const USUAL_SIGNAL_STACK: usize = 8192;
+
+fn signal_stacks() -> Finding {
+    let frame = stacks::largest_frame();
+    let needed = frame + spare_stacks::MOST;
+    if needed <= USUAL_SIGNAL_STACK {
+        return ok(format!(
+            "signal stacks: a signal takes at most {frame} bytes here, and handlers of ours {} more",
+            spare_stacks::MOST
+        ));
+    }
+    note(
+        format!(
+            "signal stacks: a signal takes up to {frame} bytes here, more than the {USUAL_SIGNAL_STACK} that programs used to set aside"
+        ),
+        format!("give signal stacks at least sysconf(_SC_SIGSTKSZ) bytes; handlers of ours need {needed}"),
+    )
+}
+
 fn calibration() -> Finding {
     match Calibration::default_path().filter(|path| path.exists()) {
         Some(path) => ok(format!("calibration: {}", path.display())),
@@ -178,6 +198,7 @@ fn of_program(path: &Path) -> Result<Vec<Finding>, Failure> {
         ));
     }
     findings.extend(of_probes(path, &module, &found));
+    findings.extend(of_signal_stacks(path, &module));
     Ok(findings)
 }
 
@@ -214,6 +235,20 @@ fn of_probes(path: &Path, module: &Module, found: &Discovery) -> Vec<Finding> {
     }
     findings.extend(of_symbols(path, module, found));
     findings
+}
+
+/// Whether stacks that a program sets aside for signals by itself may be too small. How large they are it does not say before it runs.
+fn of_signal_stacks(path: &Path, module: &Module) -> Option<Finding> {
+    let needed = stacks::largest_frame() + spare_stacks::MOST;
+    if !module.imports("sigaltstack") {
+        return None;
+    }
+    let what = format!("{}: it sets signal stacks aside, each of which needs {needed} bytes here", path.display());
+    Some(if needed <= USUAL_SIGNAL_STACK {
+        ok(what)
+    } else {
+        note(what, "look at the sizes that it gives to sigaltstack: sysconf(_SC_SIGSTKSZ) is enough, a constant may not be")
+    })
 }
 
 /// What its symbols tell: names, and how many probes are not the user's own code.

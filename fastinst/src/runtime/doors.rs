@@ -20,7 +20,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, plant, sandbox};
+use super::{agent, arrivals, guest, loader, plant, sandbox, stub};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -53,7 +53,8 @@ macro_rules! doors {
                     "push r9",
                     "push rax",
                     "mov edi, {number}",
-                    "call {pass}",
+                    "lea rax, [rip + {pass}]",
+                    "call {slowly}",
                     "mov r11, rax",
                     "pop rax",
                     "pop r9",
@@ -65,6 +66,7 @@ macro_rules! doors {
                     "jmp r11",
                     number = const $number,
                     pass = sym pass,
+                    slowly = sym stub::slowly,
                 )
             }
         )*

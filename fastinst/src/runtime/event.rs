@@ -29,44 +29,67 @@ const ANOTHER_STACK: u64 = 64 << 20;
 /// never return.
 const OVERRUN: i32 = -64;
 
+/// Where a thread's signal stack lies, if it has one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct SignalStack(std::ops::Range<u64>);
+
+impl SignalStack {
+    /// As the kernel has told it, if it was asked.
+    fn told(by_kernel: *const libc::stack_t) -> Self {
+        // SAFETY: (1) null, or what the stub's caller has on its stack.
+        let stack = unsafe { by_kernel.as_ref() }.filter(|stack| stack.ss_flags & libc::SS_DISABLE == 0);
+        Self(stack.map_or(0..0, |stack| {
+            let start = stack.ss_sp.addr() as u64;
+            start..start + stack.ss_size as u64
+        }))
+    }
+
+    fn holds(&self, sp: u64) -> bool {
+        self.0.contains(&sp)
+    }
+}
+
 /// An enter hook was called.
-pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32) {
-    let now = Ticks::now().0;
+pub(super) extern "C" fn enter(address: u64, _call_site: u64, sp: u64, site: u32, signals: *const libc::stack_t) {
     if !guest::is_running() && !guest::awaken() {
         return;
     }
+    let now = Ticks::now().0;
     let errno = os::errno();
     if let Some(id) = identify(address, site) {
         match threads::caller() {
             Caller::Ours => {}
             Caller::Passing => count_late(id),
-            Caller::Observed(block) => guarded(block, sp, now, || count_late(id), || enter_on(block, id, sp, now)),
+            Caller::Observed(block) => {
+                let signals = &SignalStack::told(signals);
+                guarded(block, (sp, signals), now, || count_late(id), || enter_on(block, id, (sp, signals), now));
+            }
         }
     }
     os::set_errno(errno);
 }
 
 /// An exit hook was called.
-pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32) {
-    let now = Ticks::now().0;
+pub(super) extern "C" fn exit(address: u64, call_site: u64, sp: u64, site: u32, signals: *const libc::stack_t) {
     if !guest::is_running() {
         return;
     }
+    let now = Ticks::now().0;
     let errno = os::errno();
     if let Some(id) = identify(address, site)
         && let Caller::Observed(block) = threads::caller()
     {
-        guarded(block, sp, now, || (), || exit_on(block, id, call_site, now));
+        guarded(block, (sp, &SignalStack::told(signals)), now, || (), || exit_on(block, id, call_site, now));
     }
     os::set_errno(errno);
 }
 
 /// The last open call of a function has ended, and its quota is used up.
 pub(super) extern "C" fn enough(record: u32) {
-    let now = Ticks::now().0;
     if !guest::is_running() {
         return;
     }
+    let now = Ticks::now().0;
     let errno = os::errno();
     if let Caller::Observed(block) = threads::caller()
         && let Some(mine) = block.record(record)
@@ -76,11 +99,14 @@ pub(super) extern "C" fn enough(record: u32) {
     os::set_errno(errno);
 }
 
+/// The stack pointer with which a hook was called, and where the thread's signal stack is.
+type Stacks<'s> = (u64, &'s SignalStack);
+
 /// Runs `act` unless this thread is in the middle of another event, which a signal has interrupted. An event that was left by
 /// `longjmp` out of the signal's handler is known by its stack pointer: it lies below ours.
-fn guarded(block: &Header, sp: u64, now: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
+fn guarded(block: &Header, (sp, signals): Stacks<'_>, now: u64, otherwise: impl FnOnce(), act: impl FnOnce()) {
     let busy = block.busy.load(Relaxed);
-    if busy != 0 && (sp < busy || signal_stack().contains(&sp)) {
+    if busy != 0 && (sp < busy || signals.holds(sp)) {
         return otherwise();
     }
     block.busy.store(sp, Relaxed);
@@ -141,7 +167,7 @@ fn known(address: u64) -> Option<Id> {
     })
 }
 
-fn enter_on(block: &Header, id: Id, sp: u64, now: u64) {
+fn enter_on(block: &Header, id: Id, (sp, signals): Stacks<'_>, now: u64) {
     let function = id.function();
     let Some(record) = record_of(block, id, function) else { return count_late(id) };
     let counts = modes::mode_counts(function);
@@ -150,7 +176,7 @@ fn enter_on(block: &Header, id: Id, sp: u64, now: u64) {
     }
     if modes::mode_is_sample(function) {
         begin_term(block, record, function);
-        heal(block, sp);
+        heal(block, (sp, signals));
         let timed = record.skip.load(Relaxed) <= 0;
         if timed && record.left.load(Relaxed) > 0 {
             record.skip.store(draw(block, function), Relaxed);
@@ -223,13 +249,12 @@ fn set_depth(block: &Header, depth: usize) {
 
 /// Drops frames of calls that were left without an exit: they lie below the stack pointer, on the same stack, or on the signal stack
 /// when we do not.
-fn heal(block: &Header, sp: u64) {
+fn heal(block: &Header, (sp, signals): Stacks<'_>) {
     let top = block.frame(depth(block) - 1).sp.load(Relaxed);
     if top >= sp {
         return;
     }
-    let signals = signal_stack();
-    let is_dead = |frame: u64| match (signals.contains(&sp), signals.contains(&frame)) {
+    let is_dead = |frame: u64| match (signals.holds(sp), signals.holds(frame)) {
         (true, true) => frame < sp,
         // Who was interrupted.
         (true, false) => false,
@@ -241,18 +266,6 @@ fn heal(block: &Header, sp: u64) {
         drop_frame(block, dead);
         set_depth(block, dead);
     }
-}
-
-/// Where this thread's alternate signal stack lies; empty if it has none.
-fn signal_stack() -> std::ops::Range<u64> {
-    // SAFETY: (1) zeroes are a stack_t; (2) asks only.
-    let stack = unsafe {
-        let mut stack: libc::stack_t = std::mem::zeroed();
-        libc::sigaltstack(std::ptr::null(), &raw mut stack);
-        stack
-    };
-    let start = stack.ss_sp.addr() as u64;
-    if stack.ss_flags & libc::SS_DISABLE == 0 { start..start + stack.ss_size as u64 } else { 0..0 }
 }
 
 fn drop_frame(block: &Header, index: usize) {

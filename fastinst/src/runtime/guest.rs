@@ -18,6 +18,7 @@ use crate::heap;
 use crate::output;
 use crate::selection::Selector;
 use profiler::Clock;
+use std::arch::naked_asm;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,8 @@ use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
+use wordpatch::os::signals;
+use wordpatch::os::spare_stacks::{self, Onward};
 use wordpatch::{CodeAddr, Policy};
 
 /// What is settled once, at the beginning.
@@ -41,7 +44,7 @@ struct Guest {
 
 static GUEST: OnceLock<Guest> = OnceLock::new();
 /// Whether hooks do anything.
-static RUNNING: AtomicBool = AtomicBool::new(false);
+pub(super) static RUNNING: AtomicBool = AtomicBool::new(false);
 /// The process that we run in: a child made by `vfork` shares our memory, and is another.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Whether a child was forked in which nothing of ours was begun yet; and whether the thread that has forked it was unloading a module.
@@ -124,8 +127,11 @@ fn is_preloaded() -> bool {
 }
 
 fn begin() -> Result<(), String> {
-    clock::prepare();
     STDERR.get_or_init(|| identity(libc::STDERR_FILENO));
+    if !os::clocks::has_counter() {
+        return Err("the time stamp counter is forbidden here (PR_SET_TSC): there is no profile".to_owned());
+    }
+    clock::prepare();
     let start = Instants::now();
     let config = Config::from_env().map_err(|error| error.to_string())?;
     if !config.enabled {
@@ -141,6 +147,7 @@ fn begin() -> Result<(), String> {
     loader::look();
     wordpatch::prepare_preloaded();
     threads::prepare();
+    spare_stacks::prepare();
     thread_data::prepare();
     PROCESS.store(os::threads::process(), Release);
     make_process_known();
@@ -301,8 +308,11 @@ pub(super) fn is_observed() -> bool {
     is_running() && is_own_process()
 }
 
+/// Where this process is the first of its namespace, a child that shares its memory may be so of another one.
 fn is_own_process() -> bool {
-    PROCESS.load(Relaxed) == os::threads::process()
+    const FIRST: i32 = 1;
+    let process = os::threads::process();
+    PROCESS.load(Relaxed) == process && (process != FIRST || os::threads::is_set_up())
 }
 
 fn guest() -> &'static Guest {
@@ -453,24 +463,38 @@ fn take_signal() {
     if signal == 0 || sites::count() == 0 {
         return;
     }
-    // SAFETY: (1) actions to read and write; (2) the handler is safe in a signal.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0 && action.sa_sigaction == libc::SIG_DFL {
-            action = std::mem::zeroed();
-            action.sa_sigaction = asked as extern "C" fn(i32) as usize;
-            action.sa_flags = libc::SA_RESTART;
-            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
-        }
+    if signals::action(signal).is_ok_and(|action| action.sa_sigaction == libc::SIG_DFL) {
+        // SAFETY: (1) the handler is safe in a signal.
+        let _ = unsafe { signals::install(signal, asked, libc::SA_RESTART) };
     }
 }
 
-extern "C" fn asked(_signal: i32) {
+/// What the kernel calls. It comes to the signal stack, if the thread has one: the program may run on stacks with no room for a frame.
+#[unsafe(naked)]
+extern "C" fn asked(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    naked_asm!(
+        "endbr64",
+        "lea rax, [rip + {}]",
+        "lea r11, [rip + {}]",
+        "jmp {}",
+        sym asked_with_room,
+        sym asked_by_handler,
+        sym spare_stacks::handle,
+    )
+}
+
+extern "C" fn asked_with_room(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void, _: &mut Onward, _: usize) -> bool {
     let errno = os::errno();
     if is_own_process() {
         agent::ask_to_write();
     }
     os::set_errno(errno);
+    false
+}
+
+/// A handler that the program has installed later passes the signal on.
+extern "C" fn asked_by_handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    asked_with_room(signal, info, context, &mut Onward { handler: 0, mask: 0 }, 0);
 }
 
 /// Takes ourselves out of the environment that children get: in its place, since some programs have functions of their own that change it.

@@ -1,8 +1,9 @@
 //! Sandboxes that the program shuts itself in: the doors `syscall` and `prctl`, through which it goes for a filter of system calls.
 //!
 //! A filter that kills for a call of ours, or refuses memory, ends the profile: what there is is written before it is installed, the agent's thread ends, the
-//! probes are switched off, and from then on this library makes no system call. One that refuses such calls is lived with. A filter that is
-//! installed by a bare `syscall` instruction passes no door, and is not seen.
+//! probes are switched off, and from then on this library makes no system call. One that refuses such calls is lived with. So it is where the program
+//! forbids its threads the time stamp counter, without which no hook works. What is done by a bare `syscall` instruction passes no door, and is
+//! not seen.
 //!
 //! Both doors are passed by every call of that name, so they look at a number and go on; whatever else there is to do is done in Rust.
 //!
@@ -36,7 +37,7 @@ struct Arguments {
 }
 
 macro_rules! door {
-    ($number:literal $name:ident $next:ident $watched:expr) => {
+    ($number:literal $name:ident $next:ident $watched:path, $also:path) => {
         #[doc = concat!("Looks whether a filter is coming, and goes on to the C library's `", stringify!($name), "`.")]
         ///
         /// # Safety
@@ -47,6 +48,8 @@ macro_rules! door {
             naked_asm!(
                 "endbr64",
                 "cmp edi, {watched}",
+                "je 2f",
+                "cmp edi, {also}",
                 "je 2f",
                 "mov r11, [rip + {next}]",
                 "test r11, r11",
@@ -74,6 +77,7 @@ macro_rules! door {
                 "jmp r11",
                 number = const $number,
                 watched = const $watched,
+                also = const $also,
                 next = sym $next,
                 pass = sym pass,
             )
@@ -81,32 +85,42 @@ macro_rules! door {
     };
 }
 
-door!(0 syscall SYSCALL libc::SYS_seccomp);
-door!(1 prctl PRCTL libc::PR_SET_SECCOMP);
+door!(0 syscall SYSCALL libc::SYS_seccomp, libc::SYS_prctl);
+door!(1 prctl PRCTL libc::PR_SET_SECCOMP, libc::PR_SET_TSC);
+
+const FILTERED: &str = "the program's filter of system calls forbids what a profile needs: the profile ends there";
+const NO_COUNTER: &str = "the program forbids itself the time stamp counter (PR_SET_TSC): the profile ends there";
 
 /// Does what is to be done at a door; returns where it leads.
 extern "C" fn pass(number: u32, given: &Arguments) -> usize {
     let errno = os::errno();
     let (next, name) = NAMES[number as usize];
-    let is_deadly = match (number, given.rdi as libc::c_long) {
+    let end = match (number, given.rdi as libc::c_long) {
         (0, libc::SYS_seccomp) => match given.rsi as u32 {
-            libc::SECCOMP_SET_MODE_STRICT => true,
-            libc::SECCOMP_SET_MODE_FILTER => is_deadly(given.rcx),
-            _ => false,
+            libc::SECCOMP_SET_MODE_STRICT => Some(FILTERED),
+            libc::SECCOMP_SET_MODE_FILTER => is_deadly(given.rcx).then_some(FILTERED),
+            _ => None,
         },
-        (1, option) if option == libc::c_long::from(libc::PR_SET_SECCOMP) => match given.rsi as u32 {
-            libc::SECCOMP_MODE_STRICT => true,
-            libc::SECCOMP_MODE_FILTER => is_deadly(given.rdx),
-            _ => false,
-        },
-        _ => false,
+        (0, libc::SYS_prctl) => end_by_prctl(given.rsi, given.rdx, given.rcx),
+        (1, _) => end_by_prctl(given.rdi, given.rsi, given.rdx),
+        _ => None,
     };
-    if is_deadly {
-        guest::stand_down("the program's filter of system calls forbids what a profile needs: the profile ends there");
+    if let Some(why) = end {
+        guest::stand_down(why);
     }
     let next = doors::next(next, name);
     os::set_errno(errno);
     next
+}
+
+/// Why the profile ends with this call of `prctl`, if it does.
+fn end_by_prctl(option: usize, value: usize, filter: usize) -> Option<&'static str> {
+    match (option as libc::c_int, value as libc::c_int) {
+        (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_STRICT => Some(FILTERED),
+        (libc::PR_SET_SECCOMP, mode) if mode as u32 == libc::SECCOMP_MODE_FILTER => is_deadly(filter).then_some(FILTERED),
+        (libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) => Some(NO_COUNTER),
+        _ => None,
+    }
 }
 
 /// Whether the filter at an address (`struct sock_fprog`) kills. What cannot be read the kernel will not take either.

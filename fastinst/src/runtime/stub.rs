@@ -376,19 +376,33 @@ const _: () = assert!(ENTRY == 1 << 5 && super::sites::OWNERS == 4 * 16);
 /// To [`event::enter`]: the function, the place it was called from, the stack pointer, the site.
 #[unsafe(naked)]
 extern "C" fn slow_enter() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::enter)
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::enter, sym slowly)
 }
 
 /// To [`event::exit`], likewise.
 #[unsafe(naked)]
 extern "C" fn slow_exit() {
-    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::exit)
+    naked_asm!("mov rdx, rsp", "mov ecx, r10d", "lea rax, [rip + {}]", "jmp {}", sym event::exit, sym slowly)
 }
 
 /// To [`event::enough`]: the offset of the function's record.
 #[unsafe(naked)]
 extern "C" fn enough() {
-    naked_asm!("mov edi, r11d", "sub rsp, 8", "call {}", "add rsp, 8", "ret", sym event::enough)
+    naked_asm!("mov edi, r11d", "lea rax, [rip + {}]", "jmp {}", sym event::enough, sym slowly)
+}
+
+/// To the function that rax holds, on a stack with room for it: the one for signals may have hardly any. Its fifth argument is what the kernel says of that
+/// stack. Where nothing of ours runs no system call is made, and it is null.
+#[unsafe(naked)]
+pub(super) extern "C" fn slowly() {
+    naked_asm!(
+        "cmp byte ptr [rip + {running}], 0",
+        "jne {call}",
+        "xor r8d, r8d",
+        "jmp rax",
+        running = sym super::guest::RUNNING,
+        call = sym wordpatch::os::spare_stacks::call,
+    )
 }
 
 /// Calls what the user has attached to the site: with its number, the function and the place it was called from. Not if this thread

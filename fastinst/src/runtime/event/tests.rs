@@ -9,6 +9,9 @@ use std::sync::atomic::AtomicU64;
 /// A stack pointer high on a stack that grows down.
 const HIGH: u64 = 0x7000_0000_0000;
 
+/// A thread without a signal stack.
+const NO_SIGNALS: &SignalStack = &SignalStack(0..0);
+
 /// A thread with a block, and functions that nobody else has.
 struct Stage {
     block: &'static Header,
@@ -42,7 +45,7 @@ impl Stage {
     }
 
     fn enter(&self, function: usize, sp: u64) {
-        enter_on(self.block, self.functions[function], sp, Ticks::now().0);
+        enter_on(self.block, self.functions[function], (sp, NO_SIGNALS), Ticks::now().0);
     }
 
     fn exit(&self, function: usize, now: u64) {
@@ -138,7 +141,13 @@ fn time_that_an_event_takes_is_hidden_from_the_calls_around_it() {
     let start = Ticks::now().0;
     stage.enter(0, HIGH);
     let before = stage.block.hidden.load(Relaxed);
-    guarded(stage.block, HIGH - 64, start, || unreachable!("nothing was interrupted"), || Ticks::spin(Ticks(2_000_000)));
+    guarded(
+        stage.block,
+        (HIGH - 64, NO_SIGNALS),
+        start,
+        || unreachable!("nothing was interrupted"),
+        || Ticks::spin(Ticks(2_000_000)),
+    );
     assert!(stage.block.hidden.load(Relaxed) - before >= 2_000_000);
     stage.exit(0, Ticks::now().0);
     assert!(stage.done()[0].1.ticks <= Ticks::now().0 - start - 2_000_000 + BIAS.load(Relaxed));
@@ -345,17 +354,17 @@ fn an_event_that_interrupts_another_changes_nothing_but_the_common_count() {
     let mut ran = false;
     guarded(
         stage.block,
-        HIGH,
+        (HIGH, NO_SIGNALS),
         Ticks::now().0,
         || unreachable!("nothing was interrupted"),
         || {
-            guarded(stage.block, HIGH - 100, Ticks::now().0, || count_late(id), || ran = true);
+            guarded(stage.block, (HIGH - 100, NO_SIGNALS), Ticks::now().0, || count_late(id), || ran = true);
         },
     );
     assert_eq!((ran, id.function().late.load(Relaxed), stage.block.busy.load(Relaxed)), (false, 1, 0));
     // One that was left by longjmp does not count as interrupted.
     stage.block.busy.store(HIGH - 100, Relaxed);
-    guarded(stage.block, HIGH, Ticks::now().0, || unreachable!("the other was left"), || ran = true);
+    guarded(stage.block, (HIGH, NO_SIGNALS), Ticks::now().0, || unreachable!("the other was left"), || ran = true);
     assert!(ran);
 }
 
