@@ -1,6 +1,6 @@
 //! What modules are compiled for, and by.
 
-use crate::compile::{Budget, Optimize, Options, Sites, Target};
+use crate::compile::{Budget, Cpu, Optimize, Options, Sites, Target};
 use crate::error::Error;
 use crate::features::{Features, Proposal, Specification};
 use std::sync::Arc;
@@ -20,6 +20,12 @@ impl Config {
     /// How hard the compiler tries.
     pub fn optimize(&mut self, optimize: Optimize) -> &mut Self {
         self.options.optimize = optimize;
+        self
+    }
+
+    /// Which processors code is for. A module whose code this one cannot execute is compiled, and not instantiated.
+    pub fn cpu(&mut self, cpu: Cpu) -> &mut Self {
+        self.options.cpu = cpu;
         self
     }
 
@@ -92,19 +98,19 @@ impl Engine {
     pub fn new(config: &Config) -> Result<Self, Error> {
         let mut options = config.options;
         options.reservations = options.reservations && crate::runtime::reservations_are_possible();
-        Ok(Self { target: Arc::new(Target::native(options)?) })
+        Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
     /// The same, with code that counts.
     pub(crate) fn counting(&self) -> Result<Self, Error> {
         let options = Options { counts: true, ..self.target.options };
-        Ok(Self { target: Arc::new(Target::native(options)?) })
+        Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
     /// The same, for modules that are not the program's, as monitors: what they execute is not paid for.
     pub fn exempt(&self) -> Result<Self, Error> {
         let options = Options { budget: Budget::Exempt, ..self.target.options };
-        Ok(Self { target: Arc::new(Target::native(options)?) })
+        Ok(Self { target: Arc::new(Target::new(options)?) })
     }
 
     /// Whether accesses to memories with 32-bit addresses go unchecked, see [`Config::reservations`].

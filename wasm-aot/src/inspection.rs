@@ -171,7 +171,7 @@ impl Inspection {
 }
 
 /// The operators of a body, as text, with their offsets in the module.
-fn operators(body_bytes: &[u8], start: u32) -> Vec<(u32, String)> {
+pub(crate) fn operators(body_bytes: &[u8], start: u32) -> Vec<(u32, String)> {
     let reader = wasmparser::BinaryReader::new(body_bytes, u64::from(start));
     let body = wasmparser::FunctionBody::new(reader);
     let Ok(operators) = body.get_operators_reader() else { return Vec::new() };

@@ -56,6 +56,8 @@ mod engine;
 mod error;
 mod features;
 mod flow;
+#[cfg(test)]
+mod golden;
 pub mod inspection;
 mod module;
 pub mod monitor;
@@ -72,7 +74,7 @@ mod vm;
 pub mod wasi;
 
 pub use cache::Cache;
-pub use compile::{Optimize, Options, Sites};
+pub use compile::{Cpu, Optimize, Options, Sites};
 pub use engine::{Config, Engine};
 pub use error::{Backtrace, CompileError, Error, ExceptionReport, FrameInfo, Place, ProbeReport, TrapReport, demangled};
 pub use features::{Proposal, Specification};

@@ -9,7 +9,7 @@ use std::path::Path;
 /// that module.
 pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
     let refused = |why: &str| Error::Artifact(format!("{}: {why}", path.display()));
-    let native = Target::native(crate::Options::default())?;
+    let native = Target::new(crate::Options::default())?;
     let artifact::Origin { options, module: inside, monitors } = artifact::origin(path, &native)?;
     if let Some(module) = module {
         let wanted =
@@ -18,7 +18,7 @@ pub fn verify(path: &Path, module: Option<&[u8]>) -> Result<(), Error> {
             return Err(refused("it was compiled from another module"));
         }
     }
-    let target = Target::native(options)?;
+    let target = Target::new(options)?;
     let compilation = compile::compile(&inside, &target, &compile::Plan::default())?;
     let again = artifact::write(&compilation, &target, &inside, &monitors);
     let found = std::fs::read(path).map_err(|error| refused(&error.to_string()))?;

@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use wasm_aot::{Config, Engine, Error, Optimize, Proposal, Sites, Specification};
+use wasm_aot::{Config, Cpu, Engine, Error, Optimize, Proposal, Sites, Specification};
 
 /// Compiles WebAssembly ahead of time, and runs it.
 #[derive(Debug, Parser)]
@@ -71,6 +71,9 @@ pub(crate) struct Making {
     /// How hard to try
     #[arg(long, value_name = "HOW", default_value = "speed")]
     opt: Opt,
+    /// Which processors the code is for
+    #[arg(long, value_name = "CPU", default_value = "native")]
+    cpu: Processor,
     /// Leave out what keeps the processor from speculating past bounds checks
     #[arg(long)]
     no_spectre: bool,
@@ -97,6 +100,21 @@ enum Opt {
     /// Run quickly, and be small
     #[value(name = "speed_and_size")]
     SpeedAndSize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Processor {
+    /// This one
+    Native,
+    /// With SSE4.2
+    #[value(name = "x86-64-v2")]
+    V2,
+    /// With AVX2
+    #[value(name = "x86-64-v3")]
+    V3,
+    /// With AVX-512
+    #[value(name = "x86-64-v4")]
+    V4,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -158,6 +176,12 @@ impl Making {
                 Opt::None => Optimize::None,
                 Opt::Speed => Optimize::Speed,
                 Opt::SpeedAndSize => Optimize::SpeedAndSize,
+            })
+            .cpu(match self.cpu {
+                Processor::Native => Cpu::Native,
+                Processor::V2 => Cpu::V2,
+                Processor::V3 => Cpu::V3,
+                Processor::V4 => Cpu::V4,
             })
             .specification(match self.spec {
                 Spec::V1 => Specification::V1,

@@ -46,7 +46,7 @@ pub(crate) use plan::{Action, Call, Capture, Draft, Firing, HookId, Inline, Mome
 pub(crate) use recompilation::{Piece, Recompilation, Wanted};
 pub(crate) use switching::{BUFFER, MIDDLE, Switching};
 pub(crate) use target::Target;
-pub use target::{Optimize, Options, Sites};
+pub use target::{Cpu, Optimize, Options, Sites};
 pub(crate) use text::{Handler, Span, Text};
 pub(crate) use trampoline::TrampolineKind;
 

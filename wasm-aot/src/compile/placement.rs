@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn code_that_is_generated_has_the_loops_of_its_module() {
-        let target = super::super::Target::native(crate::Options::default()).expect("this processor");
+        let target = super::super::Target::new(crate::Options::default()).expect("this processor");
         let text = "(module (func (export \"f\") (param i32) (loop $again
             (br_if $again (local.tee 0 (i32.sub (local.get 0) (i32.const 1)))))))";
         let module = wat::parse_str(text).expect("text");

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use crate::error::CompileError;
 use crate::features::Features;
-use cranelift_codegen::isa::TargetIsa;
+use cranelift_codegen::isa::{self, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -71,6 +71,52 @@ impl std::ops::BitOr for Sites {
     }
 }
 
+/// Which processors the code is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Cpu {
+    /// This one, with all that it has.
+    #[default]
+    Native,
+    /// Those of x86-64-v2: SSE4.2 and POPCNT.
+    V2,
+    /// Those of x86-64-v3: AVX2, BMI2, FMA.
+    V3,
+    /// Those of x86-64-v4: AVX-512.
+    V4,
+}
+
+impl Cpu {
+    /// What code generation is told to make use of, beside what all processors have.
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Native => &[],
+            Self::V2 => &["x86-64-v2"],
+            Self::V3 => &["x86-64-v3", "has_avx"],
+            Self::V4 => &["x86-64-v4", "has_avx"],
+        }
+    }
+
+    fn builder(self) -> Result<isa::Builder, CompileError> {
+        let target = |error: &dyn std::fmt::Display| CompileError::Target(error.to_string());
+        if self == Self::Native {
+            return cranelift_native::builder().map_err(|error| target(&error));
+        }
+        let mut builder = isa::lookup_by_name("x86_64-unknown-linux-gnu").map_err(|error| target(&error))?;
+        self.settings().iter().try_for_each(|name| builder.enable(name).map_err(|error| target(&error)))?;
+        Ok(builder)
+    }
+
+    /// What this processor lacks of it, if it lacks something.
+    pub(crate) fn lacking(self) -> Option<String> {
+        if self == Self::Native {
+            return None;
+        }
+        let features = |cpu| Some(Target::new(Options { cpu, ..Options::default() }).ok()?.features());
+        let (wanted, ours) = (features(self)?, features(Self::Native)?);
+        wanted.split(',').find(|feature| !ours.split(',').any(|our| our == *feature)).map(str::to_owned)
+    }
+}
+
 /// The options that change the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Options {
@@ -80,6 +126,8 @@ pub struct Options {
     pub spectre: bool,
     /// Whether 32-bit memories have reservations of their whole address space, so that no access is checked.
     pub reservations: bool,
+    /// Which processors it is for.
+    pub cpu: Cpu,
     /// Where probes can be switched on.
     pub sites: Sites,
     /// Whether the code counts how often everything is executed.
@@ -100,6 +148,7 @@ impl Default for Options {
             optimize: Optimize::Speed,
             spectre: true,
             reservations: true,
+            cpu: Cpu::default(),
             sites: Sites::default(),
             counts: false,
             targets: false,
@@ -124,8 +173,8 @@ impl std::fmt::Debug for Target {
 }
 
 impl Target {
-    /// This processor.
-    pub(crate) fn native(options: Options) -> Result<Self, CompileError> {
+    /// What is compiled for with options.
+    pub(crate) fn new(options: Options) -> Result<Self, CompileError> {
         let mut flags = settings::builder();
         let optimize = match options.optimize {
             Optimize::None => "none",
@@ -149,8 +198,9 @@ impl Target {
         ] {
             flags.set(name, value).map_err(|error| CompileError::Target(error.to_string()))?;
         }
-        let isa = cranelift_native::builder()
-            .map_err(|error| CompileError::Target(error.to_owned()))?
+        let isa = options
+            .cpu
+            .builder()?
             .finish(settings::Flags::new(flags))
             .map_err(|error| CompileError::Target(error.to_string()))?;
         Ok(Self { isa, options })

@@ -14,6 +14,8 @@ use crate::module::Space;
 use crate::observer::Cell;
 use crate::vm;
 use std::collections::HashMap;
+#[cfg(test)]
+use std::ops::Range;
 use std::sync::Arc;
 use wasmparser::Operator;
 
@@ -90,6 +92,17 @@ impl Instance {
     pub(crate) fn sizes(&self, core: &StoreCore) -> Vec<usize> {
         let memories = self.data(core).map(|data| data.memories.as_slice()).unwrap_or_default();
         memories.iter().map(|memory| core.memories[*memory].extent().1).collect()
+    }
+
+    /// Where its vmctx is, and its memories are.
+    #[cfg(test)]
+    pub(crate) fn extents(&self, core: &StoreCore) -> Option<(Range<usize>, Vec<Range<usize>>)> {
+        let data = self.data(core)?;
+        let memory = |memory: &usize| {
+            let (base, len) = core.memories[*memory].extent();
+            base as usize..base as usize + len
+        };
+        Some((data.base()..data.base() + data.module.layout.size(), data.memories.iter().map(memory).collect()))
     }
 
     /// Adds to one of its cells, which exists.

@@ -161,6 +161,9 @@ impl Instance {
 }
 
 fn check_imports(core: &mut StoreCore, module: &ModuleInner, imports: &[Extern]) -> Result<(), Error> {
+    if let Some(lacking) = module.options.cpu.lacking() {
+        return Err(Error::Link(format!("the module was compiled for a processor with {lacking}, which this one lacks")));
+    }
     if core.is_limited && module.options.budget == Budget::Unknown {
         return Err(super::budget::no_budget(module.info.name.as_deref()));
     }

@@ -217,7 +217,7 @@ impl ModuleInner {
         // Code that counts from the beginning goes on to do so, with its own words.
         let always = self.options.counts;
         let options = Options { counts: observed.counts || always, targets: self.options.targets && always, ..self.options };
-        let target = Target::native(options)?;
+        let target = Target::new(options)?;
         let before = if always { 0 } else { self.own_words() };
         let recompilation = Recompilation::new(&self.bytes, &target, &plan, [before, self.attached_words()], &self.switching)?;
         if recompilation.counters() as usize > self.most_counters() {
