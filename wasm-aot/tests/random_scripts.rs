@@ -44,6 +44,30 @@ const ONCE: &[(&str, &str)] = &[
         "report frame var inside: u32; report var last: i64;
          wasm:opcode:end:after { inside += 3; last = last * 3 + 1; } wasm:func:exit { inside += 1; last = last * 3 + 2; }",
     ),
+    // What lies below a block is not the block's; a constant takes nothing; where control never comes, a call's operands are of their types.
+    (
+        r#"(module (func $g (param f64) (result f64) (local.get 0))
+            (func (export "f") (result i32) (local $i i32)
+                (i32.const 7) (i32.const 5)
+                (loop (param i32) (result i32) (br_if 0 (i32.const 0)) (i32.const 1) (drop)) (loop (nop)) (i32.const 3) (drop) (i32.add))
+            (func (export "h") (f64.const 1) (unreachable) (call $g (f64.const 2)) (drop)))"#,
+        "wasm:opcode:loop(arg0: i32):entry { report var n: u32; n++; report var s: i64; s += arg0 as i64; }
+         wasm:opcode:loop(arg0: i32):before { report var m: u32; m++; }
+         wasm:opcode:call(arg0: f64):before { report var k: u32; k++; }",
+    ),
+    // An instruction that other engines have no name for, and the lane of an access, which engines number behind where it goes.
+    (
+        r#"(module (memory 1)
+            (func (export "f") (result f64 v128)
+                (select (result f64) (f64.const 1) (f64.const 2) (i32.const 0)) (v128.load32_lane 2 (i32.const 0) (v128.const i32x4 1 2 3 4))))"#,
+        "wasm:opcode:*:after { report var n: u32; n += category_id as u32; }
+         wasm:opcode:v128.load32_lane:before / imm0 == 2 / { report var m: u32; m += imm0; }",
+    ),
+    // Functions that have no end that anything comes to.
+    (
+        r#"(module (func (export "f") (unreachable)) (func (export "g") (block (return)) (unreachable)) (func (export "h") (nop)))"#,
+        "report frame var inside: u32; wasm:opcode:nop:before { inside++; }",
+    ),
 ];
 
 #[test]

@@ -64,7 +64,9 @@ fn rows(report: &str) -> Vec<String> {
         let (left, _) = line.split_once(", script").expect("a row names its script");
         let name = left.split(", ").nth(2).expect("a row names its variable");
         let right: Vec<&str> = line.rsplit_once(", script").expect("a row names its script").1.splitn(6, ", ").collect();
-        list.push(format!("{name} {}:{} {}", right[2], right[3], right[5]));
+        // Where a function begins, a rewritten program says where its first instruction stands, and a monitor says 0.
+        let pc = if right[4].contains("func:entry") { "" } else { right[3] };
+        list.push(format!("{name} {}:{pc} {}", right[2], right[5]));
     }
     list.sort();
     list

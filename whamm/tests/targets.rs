@@ -70,6 +70,8 @@ fn a_mixed_predicate_is_split_into_exports() {
 fn immediates_of_tables_are_numbered_as_engines_do() {
     assert_eq!(exports("var g: u32; wasm:opcode:br_table:before { g = imm0; }"), ["wasm:opcode:br_table  (imm1)"]);
     assert_eq!(exports("var g: u32; wasm:opcode:br_if:before { g = imm0; }"), ["wasm:opcode:br_if  (imm0)"]);
+    let lane = "var g: u32; wasm:opcode:v128.load8_lane:before { g = imm0 + align; }";
+    assert_eq!(exports(lane), ["wasm:opcode:v128.load8_lane  (imm3, imm0)"]);
 }
 
 #[test]

@@ -166,7 +166,6 @@ fn each_function<T: 'static>(
         rules,
         ordered,
         wanted,
-        naturals: HashMap::new(),
         info: &info,
         bytes,
         lines: wanted
@@ -204,8 +203,6 @@ struct Matcher<'m, T: 'static> {
     rules: Arc<[Rule]>,
     ordered: Ordered,
     wanted: Wanted,
-    /// How many operands instructions have whose number does not depend on where they stand.
-    naturals: HashMap<usize, usize>,
     info: &'m ModuleInfo,
     bytes: &'m [u8],
     lines: Option<Lines<'m>>,
@@ -261,7 +258,7 @@ impl<T: 'static> Matcher<'_, T> {
             let behind = site.is_behind();
             if !behind {
                 if self.wanted.operands {
-                    place.operands = self.operands(&validator, site);
+                    place.operands = Self::operands(&validator, site);
                 }
                 self.blocks(&place, reachable, Moment::Before, &validator)?;
                 self.all(&self.ordered.of_site(site, Mode::Before), &place, Moment::Before, &validator)?;
@@ -545,31 +542,9 @@ impl<T: 'static> Matcher<'_, T> {
     }
 
     /// Types of the operands that an instruction takes, from the top.
-    fn operands(&mut self, validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
-        use Operator as O;
-        let params = |ty: u32| self.info.types.get(ty as usize).map_or(0, |ty| ty.params().len());
-        let block = |ty: &wasmparser::BlockType| match ty {
-            wasmparser::BlockType::FuncType(ty) => params(*ty),
-            _ => 0,
-        };
-        let count = match &site.operator {
-            O::Call { function_index } | O::ReturnCall { function_index } => {
-                self.info.function_type(*function_index).params().len()
-            }
-            O::CallIndirect { type_index, .. }
-            | O::ReturnCallIndirect { type_index, .. }
-            | O::CallRef { type_index }
-            | O::ReturnCallRef { type_index } => params(*type_index) + 1,
-            O::Block { blockty } | O::Loop { blockty } => block(blockty),
-            O::If { blockty } => block(blockty) + 1,
-            O::Select | O::TypedSelect { .. } => 3,
-            O::Throw { tag_index } => params(self.info.tags[*tag_index as usize]),
-            _ => site.event.map_or(0, |event| {
-                let count = || (0..8).take_while(|n| natural(Some(event), &format!("arg{n}")).is_some()).count();
-                *self.naturals.entry(event.index).or_insert_with(count)
-            }),
-        };
-        stack(validator, count)
+    fn operands(validator: &Validator, site: &Site<'_>) -> Vec<Option<ValType>> {
+        let count = site.operator.operator_arity(validator).map_or(0, |(taken, _)| taken as usize);
+        (0..count).map_while(|depth| operand(validator, depth)).collect()
     }
 
     /// What the function gives, from the top.
@@ -596,10 +571,16 @@ fn is_reachable(validator: &Validator) -> bool {
     validator.get_control_frame(0).is_some_and(|frame| !frame.unreachable)
 }
 
-/// Types on the operand stack, from the top.
+/// The type of an operand, from the top; an unknown one where code is not reached.
+fn operand(validator: &Validator, depth: usize) -> Option<Option<ValType>> {
+    validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type))
+}
+
+/// Types on the operand stack, from the top: of the innermost block, which sees nothing of what lies below.
 fn stack(validator: &Validator, most: usize) -> Vec<Option<ValType>> {
-    let of = |depth| validator.get_operand_type(depth).map(|ty| ty.map(module::operand_type));
-    (0..most).map_while(of).collect()
+    let below = validator.get_control_frame(0).map_or(0, |frame| frame.height);
+    let own = (validator.operand_stack_height() as usize).saturating_sub(below);
+    (0..most.min(own)).map_while(|depth| operand(validator, depth)).collect()
 }
 
 /// Types as people read them; they come from the top.

@@ -147,7 +147,7 @@ pub(crate) enum Immediate {
 }
 
 /// The immediates of an instruction, in the order in which they are encoded. A list of labels is preceded by their number without the default; an
-/// access to memory has flags, the memory and the offset.
+/// access to memory has flags, the memory and the offset, and then the lane if it is one's.
 pub(crate) fn immediates(site: &Site<'_>) -> Vec<Immediate> {
     use Operator as O;
     let bytes = site.bytes;
@@ -195,12 +195,13 @@ fn behind_opcode(bytes: &[u8]) -> Option<wasmparser::BinaryReader<'_>> {
     Some(reader)
 }
 
-/// Flags, memory and offset of an access.
+/// Flags, memory and offset of an access, and its lane.
 fn accessed(bytes: &[u8]) -> Option<Vec<Immediate>> {
-    let access = access(bytes)?;
+    let (access, mut reader) = access_and_rest(bytes)?;
     let flags = access.align | if access.memory > 0 { 0x40 } else { 0 };
-    let list = [flags, access.memory, access.offset as u32];
-    Some(list.map(|number| Immediate::I32(number.cast_signed())).into())
+    let lane = reader.read_u8().ok().map(u32::from);
+    let list = [flags, access.memory, access.offset as u32].into_iter().chain(lane);
+    Some(list.map(|number| Immediate::I32(number.cast_signed())).collect())
 }
 
 /// An access to memory.
@@ -214,8 +215,13 @@ pub(crate) struct Access {
 
 /// The access that an instruction's bytes describe.
 pub(crate) fn access(bytes: &[u8]) -> Option<Access> {
+    access_and_rest(bytes).map(|(access, _)| access)
+}
+
+fn access_and_rest(bytes: &[u8]) -> Option<(Access, wasmparser::BinaryReader<'_>)> {
     let mut reader = behind_opcode(bytes)?;
     let flags = reader.read_var_u32().ok()?;
     let memory = if flags & 0x40 != 0 { reader.read_var_u32().ok()? } else { 0 };
-    Some(Access { align: flags & 0x1f, memory, offset: reader.read_var_u64().ok()? })
+    let access = Access { align: flags & 0x1f, memory, offset: reader.read_var_u64().ok()? };
+    Some((access, reader))
 }

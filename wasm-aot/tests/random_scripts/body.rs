@@ -97,8 +97,9 @@ fn run_everywhere(program: &[u8], script: &Source, calls: &[Call]) -> Compared {
             return Compared::Nothing;
         }
     };
-    let Some((plain, _)) = interpreted(program, calls) else { return Compared::Nothing };
-    let interpreted = interpreted(&rewritten, calls).unwrap_or_else(|| panic!("the rewritten program does not start{}", about()));
+    let Some((plain, _)) = interpreted(program, calls, &about) else { return Compared::Nothing };
+    let interpreted =
+        interpreted(&rewritten, calls, &about).unwrap_or_else(|| panic!("the rewritten program does not start{}", about()));
     if plain.contains(&Ended::Incomparable) || interpreted.0.contains(&Ended::Incomparable) {
         return Compared::Nothing;
     }
@@ -210,7 +211,7 @@ fn interpreter() -> wasmi::Engine {
 }
 
 /// A run in the interpreter, with a report if the program makes one; none if it does not start.
-fn interpreted(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
+fn interpreted(bytes: &[u8], calls: &[Call], about: &dyn Fn() -> String) -> Option<Outcome> {
     let engine = interpreter();
     let module = wasmi::Module::new(&engine, bytes).ok()?;
     let mut store = wasmi::Store::new(&engine, ());
@@ -228,7 +229,7 @@ fn interpreted(bytes: &[u8], calls: &[Call]) -> Option<Outcome> {
     }
     let mut report = String::new();
     if let Some(flush) = instance.get_func(&store, "whamm:flush") {
-        flush.call(&mut store, &[], &mut []).expect("a report comes out");
+        flush.call(&mut store, &[], &mut []).unwrap_or_else(|error| panic!("no report comes out: {error}{}", about()));
         let mut place = [wasmi::Val::I32(0), wasmi::Val::I32(0)];
         let kept = instance.get_func(&store, "whamm:report").expect("it is kept");
         kept.call(&mut store, &[], &mut place).expect("it only gives numbers");

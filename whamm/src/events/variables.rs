@@ -282,12 +282,26 @@ impl Event {
 
     /// What a name means in a mode: results are known only behind an instruction.
     pub fn variable_at(self, name: &str, mode: super::Mode, width: u8) -> Option<Definition> {
-        let asks = |bound: Bound| match bound {
+        let asks_results = |bound: Bound| match bound {
             Bound::Res(_) => true,
             Bound::Formula(text) => text.starts_with("res"),
             _ => false,
         };
-        self.variable_in(name, width).filter(|found| mode == super::Mode::After || !asks(found.bound))
+        let asks_operands = |bound: Bound| match bound {
+            Bound::Arg(_) => true,
+            Bound::Formula(text) => text.contains("arg"),
+            _ => false,
+        };
+        let found = self.variable_in(name, width)?;
+        let comes_later = mode != super::Mode::After && asks_results(found.bound);
+        (!comes_later && !(self.has_lost_operands(mode) && asks_operands(found.bound))).then_some(found)
+    }
+
+    /// Whether the operands of an instruction are gone in a mode: those of blocks when these are left, and the condition of a choice within its arms.
+    pub fn has_lost_operands(self, mode: super::Mode) -> bool {
+        let Self::Opcode(op) = self else { return false };
+        let is_left = matches!(mode, super::Mode::Exit | super::Mode::SemanticAfter);
+        op.modes == super::Modes::Block && (is_left || (op.name == "if" && mode == super::Mode::Entry))
     }
 
     /// Functions that exist at this event and mode, with what they take.

@@ -187,11 +187,16 @@ fn same(a: &Group<'_>, b: &Group<'_>) -> bool {
         && a.bounds == b.bounds
         && a.sites.len() == b.sites.len()
         && a.sites.iter().zip(&b.sites).all(|(s, t)| alike(s, t))
-        && (counted(x) == counted(y) || !a.asks_immediates())
+        && (skipped(x) == skipped(y) || !a.asks_immediates())
 }
 
-fn counted(probe: &Probe) -> bool {
-    matches!(probe.matched.event, Event::Opcode(op) if op.name == "br_table")
+/// How many immediates engines have before those that scripts number: of `br_table` the count of its labels, of an access to a lane what tells where.
+fn skipped(probe: &Probe) -> u32 {
+    match probe.matched.event {
+        Event::Opcode(op) if op.name == "br_table" => 1,
+        Event::Opcode(op) if op.accessed().is_some() => 3,
+        _ => 0,
+    }
 }
 
 /// All groups, in the order of scripts; what no engine can do is said.
@@ -331,25 +336,21 @@ impl Group<'_> {
             other => format!(":{}", other.name()),
         };
         if self.events.len() == events::instructions().len() {
-            return vec![EventName { text: format!("wasm:opcode:*{mode}"), counted: false }];
+            return vec![EventName { text: format!("wasm:opcode:*{mode}"), skipped: 0 }];
         }
         let mut list = Vec::new();
         for probe in &self.events {
             let path = match probe.matched.event {
                 Event::Opcode(op) if op.name == "typed_select" => {
-                    let help = "match `select` in the rewriting target, or all instructions with `*`";
-                    said.push_help(
-                        Kind::ProbeWarning,
-                        Some(probe.span),
-                        "engines have no name for `typed_select`: it is left out",
-                        help,
-                    );
-                    continue;
+                    let message = "other engines than ours have no name for `typed_select`, and leave it out";
+                    let help = "`*` alone means all instructions, also there";
+                    said.push_help(Kind::ProbeWarning, Some(probe.span), message, help);
+                    format!("opcode:{}", op.name)
                 }
                 Event::Opcode(op) => format!("opcode:{}", mnemonic(op)),
                 other => other.path(),
             };
-            list.push(EventName { text: format!("wasm:{path}{mode}"), counted: counted(probe) });
+            list.push(EventName { text: format!("wasm:{path}{mode}"), skipped: skipped(probe) });
         }
         list
     }

@@ -222,7 +222,7 @@ impl<'a> Maker<'a> {
                 e.enter(&body.locals);
                 e.body(body.predicate.as_ref(), &body.stmts);
             });
-            let event = name::Event { text: probe.matched.path(), counted: false };
+            let event = name::Event { text: probe.matched.path(), skipped: 0 };
             let text = Name { event: &event, predicate: None, record: None, given: &given }.to_string();
             match self.exports.iter_mut().find(|e| e.0 == text) {
                 Some(found) => found.1.push((index, shape)),

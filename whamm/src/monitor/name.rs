@@ -17,37 +17,37 @@ pub(super) struct Name<'a> {
     pub(super) given: &'a BTreeMap<Bound, Ty>,
 }
 
-/// An event as an engine spells it, and whether it numbers the immediates of `br_table` from the labels' count.
+/// An event as an engine spells it, and how many immediates it has there before those that scripts number.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Event {
     pub(super) text: String,
-    pub(super) counted: bool,
+    pub(super) skipped: u32,
 }
 
 /// How an engine calls a variable of an event.
-fn spelled(bound: Bound, counted: bool) -> String {
+fn spelled(bound: Bound, skipped: u32) -> String {
     match bound {
-        Bound::Imm(n) if counted => format!("imm{}", u32::from(n) + 1),
+        Bound::Imm(n) => format!("imm{}", u32::from(n) + skipped),
         Bound::Memory => "imm1".into(),
         Bound::Align => "imm0".into(),
         other => other.name(),
     }
 }
 
-fn list(given: &BTreeMap<Bound, Ty>, counted: bool) -> Vec<String> {
-    given.keys().map(|b| spelled(*b, counted)).collect()
+fn list(given: &BTreeMap<Bound, Ty>, skipped: u32) -> Vec<String> {
+    given.keys().map(|b| spelled(*b, skipped)).collect()
 }
 
-fn call(helper: &Helper, counted: bool) -> String {
-    format!("${}({})", helper.0, list(&helper.1, counted).join(", "))
+fn call(helper: &Helper, skipped: u32) -> String {
+    format!("${}({})", helper.0, list(&helper.1, skipped).join(", "))
 }
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = self.event.counted;
-        let predicate = self.predicate.map(|p| format!("/ {} /", call(p, counted))).unwrap_or_default();
-        let mut params: Vec<String> = self.record.iter().map(|r| call(r, counted)).collect();
-        params.extend(list(self.given, counted));
+        let skipped = self.event.skipped;
+        let predicate = self.predicate.map(|p| format!("/ {} /", call(p, skipped))).unwrap_or_default();
+        let mut params: Vec<String> = self.record.iter().map(|r| call(r, skipped)).collect();
+        params.extend(list(self.given, skipped));
         write!(f, "{} {predicate} ({})", self.event.text, params.join(", "))
     }
 }

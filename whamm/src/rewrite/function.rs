@@ -667,6 +667,10 @@ impl<'a> Walker<'_, 'a> {
             self.restore(&refs, &saved, true);
             self.end_frames();
         }
+        // Functions whose end nothing comes to have rows, too.
+        for n in self.reported.clone() {
+            self.sum_of_frames(n);
+        }
         self.end_stretch();
         self.validated(i)
     }

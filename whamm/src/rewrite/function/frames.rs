@@ -51,17 +51,18 @@ impl<'a> Walker<'_, 'a> {
         }
     }
 
+    /// Where a variable of activations is added up for the function; from then on the report has a row for it.
+    pub(super) fn sum_of_frames(&mut self, n: u32) -> u32 {
+        let slots = self.r.program.frames[n as usize].ty.slots();
+        let support = &mut self.r.support;
+        let counters = || support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>());
+        *self.r.framed.entry((self.fid, n)).or_insert_with(counters)
+    }
+
     /// At every end of an activation, what its variables hold is added to the function's sums.
     pub(super) fn end_frames(&mut self) {
         for n in self.reported.clone() {
-            let variable = &self.r.program.frames[n as usize];
-            let slots = variable.ty.slots();
-            let (support, fid) = (&mut self.r.support, self.fid);
-            let first = *self
-                .r
-                .framed
-                .entry((fid, n))
-                .or_insert_with(|| support.counters(&slots.iter().map(|&slot| (slot, 0)).collect::<Vec<_>>()));
+            let (variable, first) = (&self.r.program.frames[n as usize], self.sum_of_frames(n));
             let known = fold::Nothing;
             let scope = Scope::default();
             let mut emitter =

@@ -3,14 +3,19 @@
 use super::*;
 
 impl<'a> Walker<'_, 'a> {
-    /// Types on the operand stack, the top first.
+    /// Types on the operand stack, the top first: of the innermost block, which sees nothing of what lies below.
     pub(super) fn stack(&self, n: usize) -> Vec<W> {
-        (0..n).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
+        let below = self.validator.get_control_frame(0).map_or(0, |frame| frame.height);
+        let own = (self.validator.operand_stack_height() as usize).saturating_sub(below);
+        (0..n.min(own)).map_while(|i| self.validator.get_operand_type(i).flatten()).collect()
     }
 
     /// The type of an operand where control never comes: nothing if there is none, and `Some(None)` if the validator does not know it, but the instruction
     /// takes no other than its own.
     pub(super) fn dead_operand(&self, i: usize, n: u8) -> Option<Option<W>> {
+        if usize::from(n) >= self.takes(i) {
+            return None;
+        }
         match self.validator.get_operand_type(usize::from(n))? {
             Some(ty) => Some(Some(ty)),
             None => {
