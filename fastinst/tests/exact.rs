@@ -93,3 +93,16 @@ fn functions_whose_ends_the_compiler_has_merged_are_timed_each_by_itself() {
     }
     assert_eq!(number(&profile["header"]["spent"]["lost"]), 0.0);
 }
+
+/// Nobody waits for the agent while an allocator's lock is held: a thread whose ring is full empties it itself.
+#[test]
+fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {
+    let Some((profile, _)) = observed("guarded.c", &["-O1"]) else { return };
+    for (name, expected) in [("look", 1_200_000.0), ("work", 3.0), ("main", 1.0)] {
+        assert_eq!((calls(&profile, name), number(&function(&profile, name)["samples"])), (expected, expected), "{name}");
+    }
+    let (malloc, carve) = (calls(&profile, "malloc"), calls(&profile, "carve"));
+    assert!(malloc >= 60.0 && malloc == carve, "{malloc} and {carve}");
+    let spent = &profile["header"]["spent"];
+    assert_eq!(number(&spent["lost"]), 0.0, "{spent}");
+}

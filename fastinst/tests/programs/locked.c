@@ -1,9 +1,10 @@
 /*
  * Has all of its memory locked, what there is and what will be, and starts threads, which recurse deeply, one after the other. Says whether
- * what lies in memory stays small.
+ * what lies in memory stays small, and what it is charged for where the kernel promises no more memory than there is.
  */
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static volatile int sink;
@@ -31,6 +32,20 @@ static long resident(void) {
     return pages / 256;
 }
 
+/* All mappings that count (VmFlags "ac", proc_pid_smaps(5)), in megabytes. */
+static long charged(void) {
+    char line[512];
+    long size = 0, sum = 0;
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    while (fgets(line, sizeof line, maps)) {
+        sscanf(line, "Size: %ld kB", &size);
+        if (strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " ac"))
+            sum += size;
+    }
+    fclose(maps);
+    return sum / 1024;
+}
+
 int main(void) {
     pthread_attr_t small;
     pthread_attr_init(&small);
@@ -43,7 +58,7 @@ int main(void) {
     for (int i = 0; i < 20; i++)
         pthread_join(threads[i], NULL);
     down(20000);
-    long megabytes = resident();
-    printf("%d %s\n", locked, megabytes < 64 ? "small" : "large");
+    long lie = resident(), count = charged();
+    printf("%d %s %s\n", locked, lie < 64 ? "small" : "large", count < 64 ? "little" : "much");
     return 5;
 }
