@@ -17,17 +17,15 @@
 use crate::addr::CodeAddr;
 use crate::atlas::{Atlas, Entry};
 use crate::live::{self, Width};
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::os::{
     OsError, files,
     pages::{self, PAGE, Protection},
-    signals::Blocked,
 };
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
-use std::sync::MutexGuard;
 use std::sync::atomic::AtomicUsize;
 
 /// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
@@ -117,7 +115,6 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
     for page in pages_of(word) {
         UNLOCKED.enter(page.get());
     }
-    let _undisturbed = Blocked::all();
     let _no_window_closes_meanwhile = WINDOWS.lock();
     make_writable(access, word)
 }
@@ -141,8 +138,8 @@ pub(crate) struct Window {
     access: Access,
     file: Option<OwnedFd>,
     pages: Pages,
-    /// The lock, given back before signals are let in again.
-    _alone: Option<(MutexGuard<'static, ()>, Blocked)>,
+    /// The lock.
+    _alone: Option<Guard<'static, ()>>,
 }
 
 /// Ranges of pages: those of one word without allocating.
@@ -172,8 +169,7 @@ impl Window {
         match access {
             Access::Rwx | Access::RwxLazy => {}
             Access::Batch => {
-                let undisturbed = Blocked::all();
-                window._alone = Some((WINDOWS.lock(), undisturbed));
+                window._alone = Some(WINDOWS.lock());
                 for word in words {
                     window.open_pages(&word)?;
                 }

@@ -24,13 +24,12 @@ use crate::addr::CodeAddr;
 use crate::flight;
 use crate::fork;
 use crate::ground::Ground;
-use crate::lock::Lock;
+use crate::lock::{Guard, Lock};
 use crate::os::{
     OsError,
     pages::{self, PAGE, Place, Protection},
 };
 use std::ops::Range;
-use std::sync::MutexGuard;
 
 /// One region of code memory.
 #[derive(Debug)]
@@ -219,7 +218,7 @@ pub(crate) fn alias_of(at: CodeAddr, len: usize) -> Option<isize> {
     regions().iter().map(|region| region.span).find(inside).map(|s| s.writable.distance_from(s.base))
 }
 
-fn regions() -> MutexGuard<'static, Vec<Region>> {
+fn regions() -> Guard<'static, Vec<Region>> {
     REGIONS.lock()
 }
 

@@ -18,7 +18,9 @@ use crate::code_memory::{REGIONS, Region};
 use crate::completion::LATEST;
 use crate::error::PatchError;
 use crate::os::{
-    self, spare_stacks,
+    self,
+    signals::Blocked,
+    spare_stacks,
     threads::{self, Tid},
 };
 use crate::sync::{AtomicU32, Ordering};
@@ -78,13 +80,14 @@ pub(crate) fn prepare() {
     }
 }
 
-/// Every lock of ours, taken.
+/// Every lock of ours, taken, and signals blocked until all of them are given back.
 type Guards = (
     MutexGuard<'static, ()>,
     MutexGuard<'static, ()>,
     MutexGuard<'static, Option<PatchError>>,
     MutexGuard<'static, ()>,
     MutexGuard<'static, Vec<Region>>,
+    Blocked,
 );
 
 /// What is kept while a process is being copied. At most one is at a time.
@@ -105,7 +108,15 @@ extern "C" fn before() {
         // Registered twice, and called for the second time: all is done already.
         return;
     }
-    let mut guards = (INSTALLING.lock(), RESERVING.lock(), LATEST.lock(), WINDOWS.lock(), REGIONS.lock());
+    let undisturbed = Blocked::all();
+    let mut guards = (
+        INSTALLING.lock_for_fork(),
+        RESERVING.lock_for_fork(),
+        LATEST.lock_for_fork(),
+        WINDOWS.lock_for_fork(),
+        REGIONS.lock_for_fork(),
+        undisturbed,
+    );
     gate::close();
     code_memory::copy_all(&mut guards.4);
     // SAFETY: (1) this thread holds the locks; see `Held`.

@@ -2,19 +2,75 @@
 //!
 //! The standard library's, without poison: what our locks protect is whole between any two statements. A lock with a queue of
 //! waiters in memory would not do: the child of a fork would find the queue of threads that it does not have.
+//!
+//! The program's signals are blocked on the thread that holds one: a handler that forks takes all of them, and must not have interrupted their holder.
 
+use crate::os::signals::Blocked;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A value that one thread at a time may use.
 #[derive(Debug, Default)]
 pub(crate) struct Lock<T>(Mutex<T>);
 
+/// The value, for the thread that has the lock.
+#[derive(Debug)]
+pub(crate) struct Guard<'l, T> {
+    // Given back before signals are let in again: fields go in this order.
+    value: MutexGuard<'l, T>,
+    _undisturbed: Blocked,
+}
+
 impl<T> Lock<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        let undisturbed = Blocked::all();
+        Guard { value: self.lock_for_fork(), _undisturbed: undisturbed }
+    }
+
+    /// The same for a thread that takes several locks, and sees to its signals itself.
+    pub(crate) fn lock_for_fork(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(unsafe_code)]
+
+    use super::*;
+    use crate::os::{signals, threads};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn no_handler_interrupts_the_holder() {
+        static HANDLED: AtomicBool = AtomicBool::new(false);
+        extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            HANDLED.store(true, Ordering::Relaxed);
+        }
+        // SAFETY: (1) the handler stores a flag.
+        unsafe { signals::install(libc::SIGWINCH, handle, 0) }.unwrap();
+        let lock = Lock::new(5);
+        let held = lock.lock();
+        signals::send(threads::current(), libc::SIGWINCH).unwrap();
+        assert_eq!((*held, HANDLED.load(Ordering::Relaxed)), (5, false));
+        drop(held);
+        assert!(HANDLED.load(Ordering::Relaxed) && lock.0.try_lock().is_ok());
     }
 }

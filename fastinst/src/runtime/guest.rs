@@ -22,9 +22,9 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize};
-use std::sync::{MutexGuard, OnceLock};
 use std::time::Duration;
 use wordpatch::os;
 use wordpatch::os::pages::{self, PAGE, Place, Protection};
@@ -529,7 +529,7 @@ fn hide_from_children() {
 /// The garden, held across a fork; and whether the thread that forks is unloading a module.
 static HELD: HeldGarden = HeldGarden(std::cell::UnsafeCell::new(None));
 
-struct HeldGarden(std::cell::UnsafeCell<Option<(MutexGuard<'static, Garden>, bool)>>);
+struct HeldGarden(std::cell::UnsafeCell<Option<(plant::TheGarden, bool)>>);
 
 // SAFETY: (1) used only by the thread that forks, between its handlers, while it holds the garden.
 unsafe impl Sync for HeldGarden {}

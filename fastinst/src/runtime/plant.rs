@@ -27,12 +27,13 @@ use crate::probe::Kind;
 use callpatch::{CallSite, Form, Islands, Retarget, SlotPair, Survey, x86};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::mem::offset_of;
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use wordpatch::os::{self, maps, pages::PAGE};
+use wordpatch::os::{self, maps, pages::PAGE, signals::Blocked};
 use wordpatch::{CodeAddr, Policy};
 
 /// The offset of a record that no thread's block has.
@@ -134,8 +135,31 @@ pub(super) fn is_unloader() -> bool {
 }
 
 /// The garden, for one thread at a time.
-pub(crate) fn garden() -> MutexGuard<'static, Garden> {
-    GARDEN.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn garden() -> TheGarden {
+    let undisturbed = Blocked::all();
+    TheGarden { garden: GARDEN.lock().unwrap_or_else(PoisonError::into_inner), _undisturbed: undisturbed }
+}
+
+/// The garden, for the thread that has it. The program's signals are blocked there: a handler that forks takes the garden, and must not have
+/// interrupted its holder.
+#[derive(Debug)]
+pub(crate) struct TheGarden {
+    // Given back before signals are let in again: fields go in this order.
+    garden: MutexGuard<'static, Garden>,
+    _undisturbed: Blocked,
+}
+
+impl Deref for TheGarden {
+    type Target = Garden;
+    fn deref(&self) -> &Garden {
+        &self.garden
+    }
+}
+
+impl DerefMut for TheGarden {
+    fn deref_mut(&mut self) -> &mut Garden {
+        &mut self.garden
+    }
 }
 
 impl Garden {
@@ -587,5 +611,28 @@ fn wait_for(function: &Function) {
             break;
         }
         os::threads::give_way();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(unsafe_code)]
+
+    use super::*;
+    use wordpatch::os::{signals, threads};
+
+    #[test]
+    fn no_handler_interrupts_who_has_the_garden() {
+        static HANDLED: AtomicBool = AtomicBool::new(false);
+        extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+            HANDLED.store(true, Relaxed);
+        }
+        // SAFETY: (1) the handler stores a flag.
+        unsafe { signals::install(libc::SIGWINCH, handle, 0) }.unwrap();
+        let held = garden();
+        signals::send(threads::current(), libc::SIGWINCH).unwrap();
+        assert!(!HANDLED.load(Relaxed) && !held.beds.iter().any(|bed| bed.gone));
+        drop(held);
+        assert!(HANDLED.load(Relaxed));
     }
 }
