@@ -151,14 +151,26 @@ fn cell<'c>(at: usize) -> &'c AtomicU32 {
 
 const BURIED: u32 = 1 << 31;
 
-/// So many cells in a row that are not free: the index is as good as full.
-const FARTHEST: usize = 1 << 12;
+/// So many cells of a way that are not free: the index is as good as full.
+const FARTHEST: usize = 1 << 8;
+/// Cells in a row, before a way goes on by leaps of its own.
+const NEAR: usize = 8;
 
-/// The first cell, from `at` on, that is free, or that of the function at `address`.
-fn seek(mut at: usize, address: u64) -> Result<Id, usize> {
-    loop {
-        match cell(at).load(Acquire) {
-            0 => return Err(at),
+/// The cells in which the function at `address` is looked for. Functions that lie near each other have cells near each other, so that few pages are touched;
+/// where a large program's lie so densely that all of these are taken, a way leads out of there (double hashing; Knuth, volume 3, 6.4).
+fn way<'c>(address: u64) -> impl Iterator<Item = &'c AtomicU32> {
+    let near = (address >> 5) as usize;
+    let mixed = address.wrapping_mul(stub::MULTIPLIER);
+    // The leap is odd, and so prime to the number of cells.
+    let (far, leap) = ((mixed >> 45) as usize, (mixed >> 26) as usize | 1);
+    (near..near + NEAR).chain((0..FARTHEST - NEAR).map(move |turn| far.wrapping_add(turn.wrapping_mul(leap)))).map(cell)
+}
+
+/// The function at `address`, or else the first cell on its way that is free, if one is.
+fn seek<'c>(address: u64) -> Result<Id, Option<&'c AtomicU32>> {
+    for cell in way(address) {
+        match cell.load(Acquire) {
+            0 => return Err(Some(cell)),
             found if found & BURIED != 0 => {}
             found => {
                 let id = Id(found - 1);
@@ -167,34 +179,37 @@ fn seek(mut at: usize, address: u64) -> Result<Id, usize> {
                 }
             }
         }
-        at += 1;
     }
+    Err(None)
 }
 
 /// The function at `address`, if it is known.
 pub(crate) fn find(address: u64) -> Option<Id> {
-    seek(place(address), address).ok()
+    seek(address).ok()
 }
 
 /// The function at `address`, added if it is new; `None` if the table is full. Usable in a signal handler.
 pub(crate) fn add(address: u64) -> Option<Id> {
     let mut made = None;
-    let mut at = place(address);
     loop {
-        at = match seek(at, address) {
+        let free = match seek(address) {
             Ok(known) => {
                 if let Some(Id(unused)) = made {
                     Id(unused).function().address.store(NOBODY, Release);
                 }
                 return Some(known);
             }
-            Err(free) => free,
+            Err(Some(free)) => free,
+            Err(None) => {
+                REFUSED.fetch_add(1, Relaxed);
+                return None;
+            }
         };
         let id = match made {
             Some(id) => id,
             None => *made.insert(make(address)?),
         };
-        if cell(at).compare_exchange(0, id.0 + 1, AcqRel, Acquire).is_ok() {
+        if free.compare_exchange(0, id.0 + 1, AcqRel, Acquire).is_ok() {
             return Some(id);
         }
     }
@@ -216,16 +231,10 @@ fn make(address: u64) -> Option<Id> {
     Some(id)
 }
 
-/// Where to look first: functions that lie near each other have cells near each other, so that few pages are touched.
-fn place(address: u64) -> usize {
-    (address >> 5) as usize % CELLS
-}
-
-/// The first cell of a function on the way from where it is looked for when it lies at `address`; or else the first that is free. A function that
+/// The first cell of a function on the way by which it is looked for when it lies at `address`; or else the first that is free. A function that
 /// has lain at several places has several cells, of which one at most is not buried.
 fn cell_of<'c>(id: Id, address: u64) -> Option<&'c AtomicU32> {
-    let from = place(address);
-    (from..from + FARTHEST).map(cell).find(|cell| {
+    way(address).find(|cell| {
         let found = cell.load(Acquire);
         found == 0 || found & !BURIED == id.0 + 1
     })
@@ -308,6 +317,19 @@ mod tests {
     }
 
     #[test]
+    fn an_address_that_is_unknown_among_many_is_so_after_a_few_looks() {
+        guest::prepare_tables().unwrap();
+        // As densely as a program's functions can lie.
+        let dense = |number: u64| FIRST + 0x1000_0000 + number * 16;
+        (0..20_000).for_each(|number| assert!(add(dense(number)).is_some()));
+        for number in 0..20_000 {
+            let looks = way(dense(number) + 8).position(|cell| cell.load(Acquire) == 0);
+            assert!(looks.is_some_and(|looks| looks < 64), "{looks:?}");
+            assert_eq!(find(dense(number) + 8), None);
+        }
+    }
+
+    #[test]
     fn what_is_forgotten_leaves_the_way_to_others_open() {
         guest::prepare_tables().unwrap();
         // Neighbours in the index.
@@ -324,15 +346,15 @@ mod tests {
         ids[4].function().address.store(addresses[4], Relaxed);
         let found = [addresses[2], addresses[3], elsewhere, addresses[4], addresses[5]].map(find);
         assert_eq!(found, [Some(ids[2]), None, Some(ids[3]), None, Some(ids[5])]);
-        // Again and again: nothing is used up.
-        let before = count();
+        // Again and again: nothing is used up. Other tests add functions meanwhile.
+        let cells_of = |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
+        let before = cells_of(ids[2]);
         for _ in 0..10_000 {
             assert_eq!(forget(&(gone..end), ids[0]), [ids[2]]);
             assert!(revive(ids[2], addresses[2]) && find(addresses[2]) == Some(ids[2]));
         }
-        assert_eq!(count(), before);
+        assert_eq!(cells_of(ids[2]), before);
         // Between two places, too: each has one cell for it.
-        let cells_of = |id: Id| (0..CELLS).filter(|&at| cell(at).load(Relaxed) & !BURIED == id.0 + 1).count();
         for _ in 0..100 {
             for address in [addresses[2], addresses[2] + 0x4000] {
                 let here = CodeAddr::new(ids[2].address() as usize);
