@@ -294,7 +294,8 @@ impl Event {
         };
         let found = self.variable_in(name, width)?;
         let comes_later = mode != super::Mode::After && asks_results(found.bound);
-        (!comes_later && !(self.has_lost_operands(mode) && asks_operands(found.bound))).then_some(found)
+        let is_gone = self.has_lost_operands(mode) && asks_operands(found.bound);
+        (!comes_later && !is_gone).then_some(found)
     }
 
     /// Whether the operands of an instruction are gone in a mode: those of blocks when these are left, and the condition of a choice within its arms.
