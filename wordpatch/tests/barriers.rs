@@ -90,6 +90,83 @@ fn a_thread_that_cannot_answer_is_named_and_the_patch_taken_back() {
 }
 
 #[test]
+fn a_thread_that_never_answers_is_sent_one_signal_and_answers_when_it_can() {
+    static GO: AtomicBool = AtomicBool::new(false);
+    let end = in_child(|| {
+        Barrier::Signal.prepare().unwrap();
+        let ready = &AtomicBool::new(false);
+        let pending = std::thread::scope(|scope| {
+            let _go = StopWhenDropped(&GO);
+            let deaf = scope.spawn(move || {
+                // SAFETY: (1) valid sets; (2) a signal that is taken instead of handled is counted and no more.
+                unsafe {
+                    let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+                    libc::sigfillset(&mut all);
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+                    ready.store(true, Ordering::Release);
+                    while !GO.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    let (mut taken, mut info, at_once) = (0, std::mem::zeroed(), std::mem::zeroed());
+                    while libc::sigtimedwait(&all, &mut info, &at_once) > 0 {
+                        taken += 1;
+                    }
+                    libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+                    taken
+                }
+            });
+            while !ready.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            for _ in 0..2 {
+                assert!(matches!(Barrier::Signal.pass(), Err(BarrierError::Silent(_))));
+            }
+            GO.store(true, Ordering::Release);
+            deaf.join().unwrap()
+        });
+        assert_eq!(pending, 1, "signals");
+        Barrier::Signal.pass().unwrap();
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn a_late_answer_is_good_for_the_call_that_is_under_way() {
+    static GO: AtomicBool = AtomicBool::new(false);
+    let end = in_child(|| {
+        Barrier::Signal.prepare().unwrap();
+        let ready = &AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let _go = StopWhenDropped(&GO);
+            scope.spawn(move || {
+                // SAFETY: (1) valid sets.
+                unsafe {
+                    let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+                    libc::sigfillset(&mut all);
+                    libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
+                    ready.store(true, Ordering::Release);
+                    while !GO.load(Ordering::Acquire) {
+                        std::thread::yield_now();
+                    }
+                    // Another call is about to begin, or has begun.
+                    (0..100).for_each(|_| std::thread::yield_now());
+                    libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+                }
+            });
+            while !ready.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            assert!(matches!(Barrier::Signal.pass(), Err(BarrierError::Silent(_))));
+            GO.store(true, Ordering::Release);
+            Barrier::Signal.pass().unwrap();
+        });
+        0
+    });
+    assert_eq!(end, End::Exit(0));
+}
+
+#[test]
 fn a_child_of_vfork_makes_the_signal_barrier_refuse() {
     let end = in_child(|| {
         let function = Function::new();

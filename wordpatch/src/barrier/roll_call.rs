@@ -1,12 +1,14 @@
 //! The signal barrier: every thread is called by a reserved real-time signal and answers from its handler.
 //!
 //! A call carries its number and the index of a seat; the handler writes the number on the seat. A seat belongs to one thread
-//! during one call, and an answer that comes too late carries a number nobody waits for any more.
+//! during one call. A thread that has not answered keeps the signal; it is sent no other one by later calls, or they would pile up. What
+//! it answers in the end, it answers to the call that is under way then, on the seat that it has there.
 //!
-//! | seat's `answer` | meaning | who may change it |
+//! | seat | meaning | who may change it |
 //! |---|---|---|
-//! | the number of the current call | this thread has passed | the thread's handler |
-//! | anything else | not yet | - |
+//! | a thread and the number of the current call | this thread has passed | the caller, by the next call |
+//! | a thread and the number before | not yet | that thread's handler: to the current number; the caller |
+//! | zero | never used | the caller |
 
 use super::{BarrierError, refuse_vfork_child};
 use crate::fork;
@@ -16,7 +18,7 @@ use crate::os::{
     threads::{self, Tid},
 };
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How many threads can be waited for.
@@ -25,12 +27,29 @@ const SEATS: usize = 4096;
 /// How long to wait for them. A runnable thread answers within its next time slice, which may be far away on a crowded machine.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// A thread and what it has answered, in one word: a handler that comes late must not answer for a thread that has the seat meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Seat {
-    thread: AtomicI32,
-    answer: AtomicU32,
+    thread: Tid,
+    answer: u32,
 }
 
-static ROOM: [Seat; SEATS] = [const { Seat { thread: AtomicI32::new(0), answer: AtomicU32::new(0) } }; SEATS];
+impl Seat {
+    fn word(self) -> u64 {
+        u64::from(self.thread.0 as u32) << 32 | u64::from(self.answer)
+    }
+
+    fn of(word: u64) -> Self {
+        Self { thread: Tid((word >> 32) as i32), answer: word as u32 }
+    }
+
+    fn load(seat: &AtomicU64) -> Self {
+        // Acquire pairs with the Release in `answer`, and with that in `invite`.
+        Self::of(seat.load(Ordering::Acquire))
+    }
+}
+
+static ROOM: [AtomicU64; SEATS] = [const { AtomicU64::new(0) }; SEATS];
 
 /// The number of the current or the latest call.
 static CALL: AtomicU32 = AtomicU32::new(0);
@@ -79,10 +98,40 @@ extern "C" fn answer(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     if code != libc::SI_QUEUE {
         return;
     }
-    if let Some(seat) = ROOM.get(value & 0xffff_ffff) {
-        // Release pairs with the Acquire in `waiting`: what this thread did before lies before the barrier.
-        seat.answer.store((value >> 32) as u32, Ordering::Release);
+    let (call, seat) = ((value >> 32) as u32, value & 0xffff_ffff);
+    let (latest, this) = (CALL.load(Ordering::Acquire), threads::current());
+    let sit = |seat: &AtomicU64| {
+        let [before, after] = [latest.wrapping_sub(1), latest].map(|answer| Seat { thread: this, answer }.word());
+        // Release pairs with the Acquire in `load`: what this thread did before lies before the barrier.
+        let _ = seat.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
+    };
+    if call == latest {
+        ROOM.get(seat).into_iter().for_each(sit);
+    } else {
+        // A seat of an earlier call may look the same, so all are tried.
+        ROOM.iter().take_while(|seat| seat.load(Ordering::Relaxed) != 0).for_each(sit);
     }
+}
+
+/// Threads that have not answered an earlier call, and have its signal yet; zero where there is room. Of more than these, signals pile up.
+static OWING: [AtomicI32; 64] = [const { AtomicI32::new(0) }; 64];
+
+/// A thread has not answered.
+fn note_owing(thread: Tid) {
+    let known = OWING.iter().any(|owing| owing.load(Ordering::Relaxed) == thread.0);
+    if !known && let Some(free) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == 0) {
+        free.store(thread.0, Ordering::Relaxed);
+    }
+}
+
+/// Whether a thread has still to be delivered the signal of an earlier call. By whoever calls, when the thread has its seat: it answers there.
+fn still_owes(thread: Tid, signal: i32) -> bool {
+    let Some(owing) = OWING.iter().find(|owing| owing.load(Ordering::Relaxed) == thread.0) else { return false };
+    let owes = threads::has_pending(thread, signal);
+    if !owes {
+        owing.store(0, Ordering::Relaxed);
+    }
+    owes
 }
 
 /// Calls every thread but this one and waits for all answers.
@@ -124,7 +173,8 @@ impl Turn {
         while BUSY.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             threads::give_way();
         }
-        Self { number: CALL.fetch_add(1, Ordering::Relaxed).wrapping_add(1) }
+        // Release: a thread that sees the number sees that seats of the call before are over.
+        Self { number: CALL.fetch_add(1, Ordering::AcqRel).wrapping_add(1) }
     }
 }
 
@@ -145,7 +195,7 @@ fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> 
     let mut count = seated;
     let mut failure = None;
     threads::each(|thread| {
-        let known = ROOM[..count].iter().any(|seat| seat.thread.load(Ordering::Relaxed) == thread.0);
+        let known = ROOM[..count].iter().any(|seat| Seat::load(seat).thread == thread);
         if thread == this || known || failure.is_some() {
             return;
         }
@@ -153,8 +203,11 @@ fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> 
             failure = Some(BarrierError::TooManyThreads { limit: SEATS });
             return;
         };
-        seat.thread.store(thread.0, Ordering::Relaxed);
-        seat.answer.store(call.wrapping_sub(1), Ordering::Relaxed);
+        seat.store(Seat { thread, answer: call.wrapping_sub(1) }.word(), Ordering::Release);
+        if still_owes(thread, signal) {
+            count += 1;
+            return;
+        }
         match signals::send_value(thread, signal, count | (call as usize) << 32) {
             Ok(()) => count += 1,
             Err(OsError { errno: libc::ESRCH, .. }) => {}
@@ -166,10 +219,7 @@ fn invite(seated: usize, signal: i32, call: u32) -> Result<usize, BarrierError> 
 
 /// The first seat whose thread lives and has not answered.
 fn waiting(seated: usize, call: u32) -> Option<usize> {
-    ROOM[..seated].iter().position(|seat| {
-        // Acquire pairs with the Release in `answer`.
-        seat.answer.load(Ordering::Acquire) != call && threads::lives(Tid(seat.thread.load(Ordering::Relaxed)))
-    })
+    ROOM[..seated].iter().map(Seat::load).position(|seat| seat.answer != call && threads::lives(seat.thread))
 }
 
 /// The threads that did not answer: the ids of the first few and how many there are.
@@ -183,13 +233,13 @@ pub struct Silent {
 impl Silent {
     fn among(start: usize, seated: usize, signal: i32, call: u32) -> Self {
         let mut silent = Self { signal, count: 0, first: [Tid(0); 8] };
-        for seat in &ROOM[start..seated] {
-            let thread = Tid(seat.thread.load(Ordering::Relaxed));
-            if seat.answer.load(Ordering::Acquire) != call && threads::lives(thread) {
+        for Seat { thread, answer } in ROOM[start..seated].iter().map(Seat::load) {
+            if answer != call && threads::lives(thread) {
                 if let Some(place) = silent.first.get_mut(silent.count) {
                     *place = thread;
                 }
                 silent.count += 1;
+                note_owing(thread);
             }
         }
         silent

@@ -271,6 +271,12 @@ pub fn blocks(thread: Tid, signal: i32) -> Option<bool> {
     Some(mask >> (signal - 1) & 1 == 1)
 }
 
+/// Whether `signal` was sent to `thread` itself and has still to be delivered there. Usable in a signal handler.
+pub fn has_pending(thread: Tid, signal: i32) -> bool {
+    let pending = status_field(thread, "SigPnd:", true).ok().flatten();
+    pending.is_some_and(|set| set >> (signal - 1) & 1 == 1)
+}
+
 /// Whether `thread` has not ended yet. Usable in a signal handler.
 pub fn lives(thread: Tid) -> bool {
     // SAFETY: (1) signal 0 is never delivered; the call only looks.
