@@ -10,7 +10,7 @@
 //!
 //! | who | how it comes here | what is held off meanwhile |
 //! |---|---|---|
-//! | a handler of ours | [`handle`], from the kernel | what the handler was installed with: all signals from outside ([`signals::install`](super::signals::install)) |
+//! | a handler of ours | [`handle`], from the kernel | what the handler was installed with: all signals from outside ([`signals::install`]) |
 //! | a function that the program calls, perhaps in a handler of its own | [`call`] | the same, and the barrier's signal comes to the lower half of the spare stack |
 //!
 //! Both are needed because the kernel starts at the top of a signal stack when the thread is not on it, and then the next signal's frame would lie
