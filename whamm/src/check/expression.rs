@@ -267,7 +267,12 @@ impl Checker<'_> {
             self.error_help(
                 span,
                 format!("`{}` does not apply to {operands}", op.symbol()),
-                "numbers are compared and computed with, texts and truths compared for equality",
+                match op {
+                    BinOp::Shl | BinOp::Shr | BinOp::BitAnd | BinOp::BitOr | BinOp::BitXor => {
+                        "only whole numbers are taken as bits"
+                    }
+                    _ => "numbers are compared and computed with, texts and truths compared for equality",
+                },
             );
             return None;
         }

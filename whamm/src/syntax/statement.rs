@@ -59,7 +59,13 @@ impl Cursor<'_> {
         let start = self.at;
         self.at += word.len();
         let follows = self.word();
-        let found = !follows.is_empty() || (word == "while" && self.rest().starts_with('('));
+        // A variable may be called as a keyword is, but nothing else begins with `var :`.
+        let goes_on = match word {
+            "while" => self.rest().starts_with('('),
+            "var" => self.rest().starts_with(':'),
+            _ => false,
+        };
+        let found = !follows.is_empty() || goes_on;
         self.at = start;
         found
     }

@@ -1,3 +1,3 @@
 use ;
 fn (a: i32) { }
-wasm:begin { }
+wasm:begin { var : i32 = 1; }
