@@ -191,3 +191,14 @@ fn manual_pages_and_completions_come_from_the_command_line() {
     assert!(page.contains(".TH") && page.contains("policy"));
     assert!(text(&run(fastinst().args(["manual", "--completions", "bash"])).stdout).contains("fastinst"));
 }
+
+#[test]
+fn the_compiler_gets_its_arguments_as_they_are_and_no_shell_reads_them() {
+    let odd = ["-c", "a;touch made.c", "$(touch made.c)", "`touch made.c`", "with two  spaces", "*", ">made.c", "it's"];
+    let place = folder("unread");
+    let output = run(fastinst().arg("cc").args(odd).env("FASTINST_CC", "printf %s\\n").current_dir(&place));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let passed: Vec<&str> = text.lines().filter(|line| !line.starts_with("-finstrument")).collect();
+    assert_eq!(passed, odd);
+    assert_eq!(std::fs::read_dir(&place).unwrap().count(), 0);
+}

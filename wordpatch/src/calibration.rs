@@ -26,7 +26,7 @@
 //! Nothing in it is used unless the user asks for it: the granule of eight bytes and the barrier need no measurement.
 
 use crate::granule::Granule;
-use crate::os::{self, cpu, replace::Replacement};
+use crate::os::{self, cpu, replace::Replacement, trust};
 use crate::ticks::Ticks;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -144,6 +144,14 @@ pub enum CalibrationError {
         /// What the kernel answered.
         errno: i32,
     },
+    /// Another user may have written the file.
+    #[error("{}: {why}; a calibration decides how code is stored to", .path.display())]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// Which folder, or what of the file.
+        why: String,
+    },
     /// The file is no calibration.
     #[error("{}:{line}: {why}; run tmax again", .path.display())]
     Damaged {
@@ -193,9 +201,14 @@ impl Calibration {
     /// Reads `path` and makes sure that it was written on this machine.
     pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let mut contents = Vec::new();
-        std::fs::File::open(path)
-            .and_then(|file| file.take(LARGEST).read_to_end(&mut contents))
-            .map_err(|error| at(path, &error))?;
+        // Whoever writes it decides how code is stored to.
+        let file = trust::open(path).map_err(|error| match error.raw_os_error() {
+            None if error.kind() == io::ErrorKind::PermissionDenied => {
+                CalibrationError::Untrusted { path: path.to_owned(), why: error.to_string() }
+            }
+            _ => at(path, &error),
+        })?;
+        file.take(LARGEST).read_to_end(&mut contents).map_err(|error| at(path, &error))?;
         let calibration = Self::parse(&contents).map_err(|Flaw { line, why }| CalibrationError::Damaged {
             path: path.to_owned(),
             line,
@@ -368,6 +381,20 @@ mod tests {
         assert!(matches!(error, CalibrationError::File { errno: libc::ENOENT, .. }));
         assert!(matches!(Calibration::load(Path::new("/")), Err(CalibrationError::File { errno: libc::EISDIR, .. })));
         assert!(matches!(sample().save(Path::new("/")), Err(CalibrationError::File { .. })));
+    }
+
+    #[test]
+    fn a_file_that_others_may_exchange_is_refused_with_the_folder() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = trust::temporary_folder("wordpatch-calibration").unwrap();
+        let path = folder.join("tmax.toml");
+        sample().save(&path).unwrap();
+        assert_eq!(Calibration::load(&path), Ok(sample()));
+        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Calibration::load(&path).unwrap_err();
+        assert!(matches!(error, CalibrationError::Untrusted { .. }), "{error}");
+        assert!(error.to_string().contains(folder.to_str().unwrap()), "{error}");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

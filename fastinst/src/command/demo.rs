@@ -12,6 +12,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 use std::time::{Duration, Instant};
+use wordpatch::os::trust;
 
 const SAMPLE: &str = include_str!("../../samples/words.c");
 
@@ -93,8 +94,8 @@ fn folder(named: Option<&Path>) -> Result<PathBuf, Failure> {
         return make(path).map_err(|error| Failure::Write { path: path.to_owned(), error });
     }
     let path = PathBuf::from(if Path::new("target").is_dir() { "target/demo" } else { "fastinst-demo" });
-    let fallback = std::env::temp_dir().join(format!("fastinst-demo-{}", std::process::id()));
-    make(&path).or_else(|_| make(&fallback)).map_err(|error| Failure::Write { path: fallback, error })
+    let in_temporary = |_| trust::temporary_folder("fastinst-demo").and_then(|path| path.canonicalize());
+    make(&path).or_else(in_temporary).map_err(|error| Failure::Write { path: std::env::temp_dir(), error })
 }
 
 /// Compiles with the system's C compiler; returns the program and the line that made it.

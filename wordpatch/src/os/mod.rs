@@ -22,6 +22,7 @@ pub mod sockets;
 pub mod spare_stacks;
 pub mod stacks;
 pub mod threads;
+pub mod trust;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Drafts that are tried.
@@ -40,7 +41,8 @@ impl Replacement {
                 .collect::<OsString>();
             let draft = target.with_file_name(name);
             // Follows no link that somebody put there, and never shares a draft.
-            match OpenOptions::new().write(true).create_new(true).open(&draft) {
+            // Its reader refuses a file that a group may write, so that no umask makes it one.
+            match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&draft) {
                 Ok(file) => return Ok(Self { file, draft, target: target.to_owned(), renamed: false }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),

@@ -23,6 +23,8 @@ pub fn folder() -> io::Result<PathBuf> {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
+    // Nobody may exchange it afterwards, either.
+    let folder = super::trust::folder(&folder)?;
     let metadata = fs::symlink_metadata(&folder)?;
     match metadata.is_dir() && metadata.uid() == user() && metadata.mode() & 0o077 == 0 {
         true => Ok(folder),

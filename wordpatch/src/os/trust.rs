@@ -1,0 +1,236 @@
+//! Whom a path leads to: files that are executed, or that decide how code is stored to, and folders in which they lie, have to be the
+//! user's own or the system's, with all folders above them.
+//!
+//! A file that is the user's alone can be exchanged by another user who may write to a folder above it. So the path is gone down from
+//! the root, each folder opened in the one before (`openat` with `O_NOFOLLOW`) and looked at as it was opened: what is looked at is
+//! what is used.
+//!
+//! | above the leaf | trusted |
+//! |---|---|
+//! | owner | the super-user or the user |
+//! | others may write | only where the sticky bit keeps them from exchanging what is not theirs, as in /tmp |
+//! | the group may write | the same, or the group has the number of the owner: the private group of one user |
+//!
+//! Links on the way are resolved first, so both ways count: the one to the link, and the one that it leads to.
+//!
+//! # Safety
+//!
+//! This module exists to open folders in folders.
+#![allow(unsafe_code)]
+
+use std::ffi::{CString, OsStr};
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+const STICKY: u32 = 0o1000;
+
+/// Opens a file to read, if nobody but the user and the super-user can have put there what it holds. Waits for nobody.
+pub fn open(path: &Path) -> io::Result<File> {
+    let resolved = path.canonicalize()?;
+    let parent =
+        |path: &Path| path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(PathBuf::from("."), PathBuf::from);
+    descend(&parent(path).canonicalize()?)?;
+    let name = resolved.file_name().ok_or(ErrorKind::IsADirectory)?;
+    let file = open_in(&descend(&parent(&resolved))?, name, libc::O_RDONLY | libc::O_NONBLOCK)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let kind = if metadata.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput };
+        return Err(io::Error::new(kind, "not a file"));
+    }
+    // Of a file the group counts, whichever it is: it may have other members.
+    if metadata.mode() & 0o022 != 0 {
+        return Err(refusal("others may write it: chmod go-w".to_owned()));
+    }
+    owner(&metadata).map_err(refusal)?;
+    Ok(file)
+}
+
+/// A folder as the kernel names it, if nobody but the user and the super-user can put something else into its place.
+pub fn folder(path: &Path) -> io::Result<PathBuf> {
+    let resolved = path.canonicalize()?;
+    descend(&resolved)?;
+    Ok(resolved)
+}
+
+/// The folder, or the nearest one above it that is there, in which it can be made.
+pub fn folder_to_be(path: &Path) -> io::Result<PathBuf> {
+    for above in path.ancestors() {
+        match folder(above) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            vetted => return vetted,
+        }
+    }
+    folder(Path::new("."))
+}
+
+/// A new folder for temporary files, with a name that nobody can guess and for the user alone (mkdtemp(3)), in the usual place.
+pub fn temporary_folder(prefix: &str) -> io::Result<PathBuf> {
+    let template = std::env::temp_dir().join(format!("{prefix}-XXXXXX"));
+    let mut bytes = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
+    // SAFETY: (1) a text with its zero, which is written over and keeps its length.
+    let made = unsafe { libc::mkdtemp(bytes.as_mut_ptr().cast()) };
+    if made.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    bytes.pop();
+    Ok(PathBuf::from(OsStr::from_bytes(&bytes)))
+}
+
+/// Goes down a path without links from the root; fails where somebody else may exchange what follows.
+fn descend(path: &Path) -> io::Result<File> {
+    const HOW: libc::c_int = libc::O_PATH | libc::O_DIRECTORY;
+    let mut folder = File::open("/")?;
+    let mut way = PathBuf::from("/");
+    vet(&folder.metadata()?, &way)?;
+    for component in path.components() {
+        if let Component::Normal(name) = component {
+            way.push(name);
+            folder = open_in(&folder, name, HOW)?;
+            vet(&folder.metadata()?, &way)?;
+        }
+    }
+    Ok(folder)
+}
+
+fn open_in(folder: &File, name: &OsStr, how: libc::c_int) -> io::Result<File> {
+    let name = CString::new(name.as_bytes())?;
+    // SAFETY: (1) an open folder, and a text that lives across the call.
+    let fd = unsafe { libc::openat64(folder.as_raw_fd(), name.as_ptr(), how | libc::O_NOFOLLOW | libc::O_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: (1) opened by the call above, and nobody else has it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+fn vet(folder: &Metadata, way: &Path) -> io::Result<()> {
+    judge(folder.uid(), folder.gid(), folder.mode(), user()).map_err(|why| refusal(format!("{}: {why}", way.display())))
+}
+
+/// What is wrong with a folder on the way, for this user.
+fn judge(uid: u32, gid: u32, mode: u32, user: u32) -> Result<(), String> {
+    if uid != 0 && uid != user {
+        return Err(format!("it belongs to user {uid}"));
+    }
+    let others = mode & 0o002 != 0;
+    let group = mode & 0o020 != 0 && gid != uid;
+    if (others || group) && mode & STICKY == 0 {
+        return Err("others may write to it: chmod go-w".to_owned());
+    }
+    Ok(())
+}
+
+fn owner(metadata: &Metadata) -> Result<(), String> {
+    match metadata.uid() {
+        0 => Ok(()),
+        uid if uid == user() => Ok(()),
+        uid => Err(format!("it belongs to user {uid}: copy it")),
+    }
+}
+
+fn user() -> u32 {
+    // SAFETY: (1) asks for a number. The system call itself: programs define the function.
+    unsafe { libc::syscall(libc::SYS_geteuid) as u32 }
+}
+
+fn refusal(why: String) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new() -> Self {
+            let path = temporary_folder("wordpatch-trust").unwrap();
+            fs::create_dir_all(path.join("a/b")).unwrap();
+            let scratch = Self(path);
+            fs::write(scratch.file(), "held").unwrap();
+            ["a/b", "a", "."].iter().for_each(|folder| scratch.mode(folder, 0o755));
+            scratch.mode("a/b/file", 0o644);
+            scratch
+        }
+
+        fn file(&self) -> PathBuf {
+            self.0.join("a/b/file")
+        }
+
+        fn mode(&self, path: &str, mode: u32) {
+            fs::set_permissions(self.0.join(path), fs::Permissions::from_mode(mode)).unwrap();
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_is_opened_where_nobody_else_can_exchange_it() {
+        let scratch = Scratch::new();
+        assert_eq!(io::read_to_string(open(&scratch.file()).unwrap()).unwrap(), "held");
+        for (path, mode) in [("a", 0o777), ("a/b", 0o757), ("a/b/file", 0o646), ("a/b/file", 0o664)] {
+            scratch.mode(path, mode);
+            let error = open(&scratch.file()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{path} {mode:o}");
+            assert!(error.to_string().contains("chmod go-w"), "{error}");
+            scratch.mode(path, if path.ends_with("file") { 0o644 } else { 0o755 });
+        }
+        // Whoever may write there may not exchange what is ours.
+        scratch.mode("a", 0o1777);
+        open(&scratch.file()).unwrap();
+        assert!(open(&scratch.0.join("a")).is_err() && open(Path::new("/dev/null")).is_err());
+    }
+
+    #[test]
+    fn a_link_is_as_good_as_the_worse_of_its_ways() {
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.0.join("c")).unwrap();
+        let link = scratch.0.join("c/link");
+        symlink(scratch.file(), &link).unwrap();
+        scratch.mode("c", 0o755);
+        open(&link).unwrap();
+        for folder in ["c", "a"] {
+            scratch.mode(folder, 0o777);
+            assert_eq!(open(&link).unwrap_err().kind(), ErrorKind::PermissionDenied, "{folder}");
+            scratch.mode(folder, 0o755);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_is_still_to_be_made_is_as_good_as_what_is_above_it() {
+        let scratch = Scratch::new();
+        let to_be = scratch.0.join("a/b/new/newer");
+        assert_eq!(folder_to_be(&to_be).unwrap(), scratch.0.join("a/b").canonicalize().unwrap());
+        scratch.mode("a", 0o777);
+        assert!(folder_to_be(&to_be).is_err() && folder(&scratch.0.join("a/b")).is_err());
+    }
+
+    #[test]
+    fn owners_groups_and_others_are_judged_by_the_table() {
+        let refused = |uid, gid, mode| judge(uid, gid, mode, 1000).is_err();
+        assert!(!refused(0, 0, 0o755) && !refused(1000, 1000, 0o700) && refused(1001, 1000, 0o700));
+        assert!(refused(0, 0, 0o777) && !refused(0, 0, 0o1777));
+        assert!(refused(1000, 100, 0o775) && !refused(1000, 1000, 0o775) && !refused(1000, 100, 0o1775));
+    }
+
+    #[test]
+    fn temporary_folders_are_the_users_alone_and_never_the_same() {
+        let [first, second] = [(); 2].map(|()| temporary_folder("wordpatch-alone").unwrap());
+        assert_ne!(first, second);
+        for folder in [first, second] {
+            assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+            fs::remove_dir(folder).unwrap();
+        }
+    }
+}
