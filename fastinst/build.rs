@@ -47,7 +47,6 @@ const OWN: &[&str] = &[
     "mkdir",
     "mmap",
     "mmap64",
-    "mprotect",
     "mremap",
     "munlock",
     "munmap",
@@ -87,7 +86,7 @@ const OWN: &[&str] = &[
 ];
 
 /// The library also defines functions of these names, for the program: what we call by them is our own all the same.
-const DOORS: &[&str] = &["prctl", "syscall"];
+const DOORS: &[&str] = &["mprotect", "prctl", "syscall"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

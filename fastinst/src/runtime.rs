@@ -31,6 +31,7 @@ mod loader;
 pub(crate) mod measure;
 pub(crate) mod modes;
 pub(crate) mod plant;
+mod protection;
 mod sandbox;
 mod sharing;
 pub(crate) mod sites;

@@ -1,6 +1,7 @@
 //! What the end-to-end tests share.
 
 pub mod c_program;
+pub mod hostility;
 pub mod tool;
 
 /// `wordpatch`'s tables on loom's atomics: the very files, every interleaving.

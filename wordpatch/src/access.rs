@@ -27,6 +27,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// How a program's own text is made writable. Code in [`CodeMemory`](crate::CodeMemory) is always written through its alias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +104,17 @@ impl Entry for Unlocked {
 /// The pages that no window may close, because sites in them are stored to at any time.
 static UNLOCKED: Atlas<Unlocked> = Atlas::new();
 
+/// Where those pages lie: nothing else is looked for.
+static LOWEST: AtomicUsize = AtomicUsize::new(usize::MAX);
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether the page at an address was made writable for good: stores come there at any time. A program that protects its text itself
+/// has to leave such pages writable, or is killed by a store of ours. Usable in a signal handler.
+pub fn stays_writable(page: CodeAddr) -> bool {
+    let page = page.align_down(PAGE).get();
+    (LOWEST.load(Relaxed)..=HIGHEST.load(Relaxed)).contains(&page) && UNLOCKED.find(page).is_some()
+}
+
 /// The pages that hold `word`.
 fn pages_of(word: &Range<CodeAddr>) -> impl Iterator<Item = CodeAddr> {
     let (first, last) = (word.start.align_down(PAGE), word.end.offset(-1).align_down(PAGE));
@@ -114,6 +126,8 @@ pub(crate) fn unlock(access: Access, word: &Range<CodeAddr>) -> Result<(), Refus
     // Known before it is done: a window that is open now stays open here, and one that closes later leaves the pages alone.
     for page in pages_of(word) {
         UNLOCKED.enter(page.get());
+        LOWEST.fetch_min(page.get(), Relaxed);
+        HIGHEST.fetch_max(page.get(), Relaxed);
     }
     let _no_window_closes_meanwhile = WINDOWS.lock();
     make_writable(access, word)

@@ -83,7 +83,7 @@ mod trap;
 mod vendor;
 mod word;
 
-pub use access::{Access, Refusal};
+pub use access::{Access, Refusal, stays_writable};
 pub use addr::CodeAddr;
 pub use barrier::{Barrier, BarrierError, Silent};
 pub use batch::{Batch, Committed};

@@ -105,15 +105,20 @@ impl Module {
     /// The file's contents. Of the running program also when it was deleted meanwhile, and by a thread's own way: that of the process
     /// is closed when its first thread has ended.
     pub(crate) fn contents(&self) -> Result<Contents, DiscoveryError> {
-        let of_program = || {
-            if self.is_loaded && self.is_program() {
-                Contents::of(Path::new("/proc/thread-self/exe"))
-            } else {
-                Contents::of(&self.path)
-            }
-        };
-        let contents = if self.is_loaded { of_program() } else { Contents::of(&self.path) };
+        let contents = if self.is_program() { self.program_contents() } else { Contents::of(&self.path) };
         contents.map_err(|error| DiscoveryError::Read { path: self.path.clone(), error })
+    }
+
+    /// The running program's file: the kernel's link to it, or where it was started from. Where a loader was told to start it, or an emulator,
+    /// the link leads to that; and /proc need not be there. So a file counts only if its program headers are those in memory.
+    fn program_contents(&self) -> std::io::Result<Contents> {
+        let started = started_as();
+        let link = Contents::of(Path::new(LINK));
+        let others = [Some(self.path.as_path()), started.as_deref()].into_iter().flatten();
+        let mut found = std::iter::once(link).chain(others.map(Contents::of));
+        let is_it =
+            |contents: &std::io::Result<Contents>| contents.as_ref().is_ok_and(|contents| has_headers_of_program(contents));
+        found.find(is_it).unwrap_or_else(|| Err(std::io::Error::other("the program's file is not where it was started from")))
     }
 
     /// Whether it is the program of this process, and not a library.
@@ -157,6 +162,35 @@ impl Module {
     }
 }
 
+/// The kernel's link to the running program. That of the process is closed when its first thread has ended.
+const LINK: &str = "/proc/thread-self/exe";
+
+/// What the program was started as, relative perhaps.
+fn started_as() -> Option<PathBuf> {
+    // SAFETY: (1) asks the kernel's vector; (2) a text that lives as long as the process, or null.
+    let name = unsafe {
+        let name = libc::getauxval(libc::AT_EXECFN) as *const libc::c_char;
+        (!name.is_null()).then(|| CStr::from_ptr(name))?
+    };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Whether a file has the program headers that the kernel, or the loader, has told of the running program.
+fn has_headers_of_program(contents: &[u8]) -> bool {
+    /// `sizeof(Elf64_Phdr)`; where `e_phoff` and `e_phnum` lie (elf.h).
+    const HEADER: usize = 56;
+    const OFFSET: usize = 32;
+    const COUNT: usize = 56;
+    // SAFETY: (1) asks the kernel's vector.
+    let (at, count) = unsafe { (libc::getauxval(libc::AT_PHDR) as usize, libc::getauxval(libc::AT_PHNUM) as usize) };
+    let Some(start) = contents.get(OFFSET..OFFSET + 8).and_then(|bytes| <[u8; 8]>::try_from(bytes).ok()) else { return false };
+    let start = u64::from_le_bytes(start) as usize;
+    let same_count = contents.get(COUNT..COUNT + 2) == Some(&(count as u16).to_le_bytes()[..]);
+    // SAFETY: (1) the program's headers, which are loaded with it and stay.
+    let loaded = || unsafe { std::slice::from_raw_parts(at as *const u8, count * HEADER) };
+    at != 0 && same_count && start.checked_add(count * HEADER).and_then(|end| contents.get(start..end)) == Some(loaded())
+}
+
 fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
@@ -175,7 +209,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, modules:
     let name = if info.dlpi_name.is_null() { c"" } else { unsafe { CStr::from_ptr(info.dlpi_name) } };
     let path = match name.to_bytes() {
         // The program itself.
-        b"" if modules.is_empty() => std::env::current_exe().unwrap_or_else(|_| PathBuf::from("/proc/thread-self/exe")),
+        b"" if modules.is_empty() => std::env::current_exe().ok().or_else(started_as).unwrap_or_else(|| PathBuf::from(LINK)),
         b"" | b"linux-vdso.so.1" | b"linux-gate.so.1" => return 0,
         name => PathBuf::from(OsStr::from_bytes(name)),
     };

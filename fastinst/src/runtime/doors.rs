@@ -12,7 +12,7 @@
 //! | `fork`, `forkpty`, `daemon` | nothing; the child's agent is made when they have returned in it |
 //! | `unshare`, `setns` | the agent's thread ends, and is started again afterwards: some namespaces are for processes of one thread |
 //!
-//! `syscall` and `prctl` have [their own](super::sandbox).
+//! `syscall` and `prctl` have [their own](super::sandbox), and so has [`mprotect`](super::protection).
 //!
 //! # Safety
 //!
@@ -20,7 +20,7 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::{agent, arrivals, guest, loader, plant, sandbox, stub};
+use super::{agent, arrivals, guest, loader, plant, protection, sandbox, stub};
 use std::arch::naked_asm;
 use std::ffi::CStr;
 use std::sync::atomic::AtomicUsize;
@@ -148,7 +148,8 @@ static FORK: AtomicUsize = AtomicUsize::new(0);
 static FORKPTY: AtomicUsize = AtomicUsize::new(0);
 static DAEMON: AtomicUsize = AtomicUsize::new(0);
 /// Those that do something behind the door as well.
-static OTHERS: [(&AtomicUsize, &CStr); 8] = [
+static OTHERS: [(&AtomicUsize, &CStr); 9] = [
+    (&protection::MPROTECT, c"mprotect"),
     (&sandbox::SYSCALL, c"syscall"),
     (&sandbox::PRCTL, c"prctl"),
     (&DLCLOSE, c"dlclose"),

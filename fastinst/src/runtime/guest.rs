@@ -154,6 +154,8 @@ fn begin() -> Result<(), String> {
     let mut garden = plant::garden();
     garden.plant_all(&policy, false, None);
     MODULES_AT_START.store(garden.beds.len(), Release);
+    // Where nothing can be switched there is no profile: why, as far as it is known.
+    let refusal = garden.refusals.first().filter(|_| sites::count() == 0).map(|why| format!("no probe can be switched: {why}"));
     drop(garden);
     if config.policy == profiler::Policy::Exact {
         modes::time_every_call();
@@ -168,7 +170,7 @@ fn begin() -> Result<(), String> {
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     take_signal();
     RUNNING.store(true, Release);
-    if sites::count() > 0 { start_agent() } else { Ok(()) }
+    if sites::count() > 0 { start_agent() } else { refusal.map_or(Ok(()), Err) }
 }
 
 /// Reserves the tables, for whoever comes first: the profiler, or a program that attaches functions of its own.

@@ -1,23 +1,11 @@
 /* Twenty children, half of which _exit; one by vfork and exec, one by system; a thread works meanwhile. */
+#include "work.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static volatile int sink;
-
-__attribute__((noinline)) int leaf(int x) {
-    sink = x;
-    return x + 1;
-}
-
-__attribute__((noinline)) long work(int n) {
-    long sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += leaf(i);
-    return sum;
-}
 
 static void *background(void *unused) {
     work(100000);

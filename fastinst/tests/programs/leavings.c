@@ -3,6 +3,8 @@
  * other is there. "last": another thread outlives the first and returns. Children of vfork whose exec fails: "vfork-exit" ends by exit,
  * "vfork-_exit" by _exit; the parent works on, and ends by "return", or by exit.
  */
+#include "work.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +13,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static volatile int sink;
-
-__attribute__((noinline)) int leaf(int x) {
-    sink = x;
-    return x + 1;
-}
-
-__attribute__((noinline)) long work(int n) {
-    long sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += leaf(i);
-    return sum;
-}
 
 static void *outlive(void *main_thread) {
     pthread_join(*(pthread_t *)main_thread, NULL);

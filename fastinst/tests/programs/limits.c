@@ -2,6 +2,8 @@
  * Takes something away from itself, and forks: "size": no file may have a byte; "descriptors": none is left; "memory": no page more
  * than there is. Each of its children has a child of its own. What was taken away stays away until a process ends.
  */
+#include "work.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,20 +11,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static volatile int sink;
-
-__attribute__((noinline)) int leaf(int x) {
-    sink = x;
-    return x + 1;
-}
-
-__attribute__((noinline)) long work(int n) {
-    long sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += leaf(i);
-    return sum;
-}
 
 static void take_away(const char *what) {
     if (!strcmp(what, "descriptors")) {

@@ -5,6 +5,8 @@
  * "deadly": as strict, in all threads, and whoever makes another call is killed; "mine": the calling thread alone. "harmless": who traces is
  * killed. "strange": the filter cannot be read.
  */
+#include "work.h"
+
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -16,20 +18,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-static volatile int sink;
-
-__attribute__((noinline)) int leaf(int x) {
-    sink = x;
-    return x + 1;
-}
-
-__attribute__((noinline)) long work(int n) {
-    long sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += leaf(i);
-    return sum;
-}
 
 #define CALL BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))
 #define IS(number, then, otherwise) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, then, otherwise)

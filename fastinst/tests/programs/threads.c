@@ -1,25 +1,14 @@
 /* Sixteen threads at a time, eight hundred in all; some end by pthread_exit, and destructors of their data call functions. */
+#include "work.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 
-static volatile int sink;
 static pthread_key_t key;
-
-__attribute__((noinline)) int leaf(int x) {
-    sink = x;
-    return x + 1;
-}
 
 __attribute__((noinline)) void goodbye(void *value) {
     leaf((int)(intptr_t)value);
-}
-
-__attribute__((noinline)) long work(int n) {
-    long sum = 0;
-    for (int i = 0; i < n; i++)
-        sum += leaf(i);
-    return sum;
 }
 
 static void *run(void *number) {

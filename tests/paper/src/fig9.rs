@@ -17,7 +17,7 @@ pub(crate) fn measure(quick: bool) -> Result<Report, Box<dyn Error>> {
     let progress = Progress::new(plan.total().as_millis() as u64)?;
     let tell = |what: &str, time: Duration| {
         if !progress.is_stopped() {
-            progress.passed(what, time.as_millis() as u64)
+            progress.passed(what, time.as_millis() as u64);
         }
     };
     let measured = tmax::Report::measure(&plan, &Watch::new(progress.stop(), tell).keeping())?;

@@ -10,6 +10,7 @@ mod engine;
 mod fig10;
 mod fig14;
 mod fig9;
+mod hostility;
 mod latent;
 mod peers;
 mod policies;
@@ -19,6 +20,7 @@ mod report;
 mod sample;
 mod selection;
 mod sites;
+mod start;
 mod storms;
 mod table1;
 mod table2;
@@ -142,6 +144,13 @@ enum Experiment {
         #[command(flatten)]
         making: engine::Making,
     },
+    /// Programs in surroundings that make life hard, as they are and under the preload library.
+    Hostility {
+        /// Only situations whose name has one of these parts.
+        situations: Vec<String>,
+    },
+    /// What the preload library costs short programs, many functions, and libraries that come and go.
+    Start,
     /// Patches under fire: every offset and adversary, each mixture of old and new detectable.
     Storms,
 }
@@ -177,6 +186,8 @@ fn main() -> ExitCode {
         Experiment::Whamm { programs } => whamm::measure(arguments.quick, programs),
         Experiment::Truth(args) => truth::measure(arguments.quick, args),
         Experiment::WasmAot { .. } | Experiment::Company { .. } => unreachable!("it was done above"),
+        Experiment::Hostility { situations } => hostility::measure(situations),
+        Experiment::Start => start::measure(arguments.quick),
         Experiment::Storms => storms::measure(arguments.quick),
     };
     ended(outcome.and_then(|report| show(&report, arguments.json)))
