@@ -56,7 +56,7 @@ impl Symbols {
         let mut best: Option<(u64, u64, Vec<u8>)> = None;
         with_images(module, |image| {
             for table in image.function_tables() {
-                for function in table.functions().filter(|function| function.address <= wanted) {
+                for function in table.named().filter(|function| function.address <= wanted) {
                     let nearest = best.as_ref().map_or(0, |best| best.0);
                     if function.address < nearest {
                         continue;
@@ -135,7 +135,7 @@ impl Table {
         for table in image.function_tables() {
             let text = self.texts.len() as u32;
             self.texts.push(table.text().into());
-            self.rows.extend(table.functions().map(|function| Row {
+            self.rows.extend(table.named().map(|function| Row {
                 start: CodeAddr::new(bias.wrapping_add(function.address as usize)),
                 size: function.size as usize,
                 text,

@@ -106,3 +106,12 @@ fn no_call_of_an_allocator_that_holds_its_lock_is_lost() {
     let spent = &profile["header"]["spent"];
     assert_eq!(number(&spent["lost"]), 0.0, "{spent}");
 }
+
+/// There the address of a library's function is that of an entry of the program's linkage table.
+#[test]
+fn functions_that_a_program_at_a_fixed_place_has_of_libraries_have_their_names() {
+    let Some((profile, _)) = observed("library.cc", &["-O2", "-no-pie", "-fno-pie"]) else { return };
+    let named: Vec<&str> = functions(&profile).iter().map(|function| function["name"].as_str().unwrap()).collect();
+    let nameless: Vec<&&str> = named.iter().filter(|name| **name == "_init" || name.contains("+0x")).collect();
+    assert!(named.len() > 20 && nameless.is_empty(), "{nameless:?} of {}", named.len());
+}

@@ -1,9 +1,9 @@
 //! Golden machine code: what the compiler makes of the modules in `disas/`, for one processor, is
 //! what stands below them. `BLESS=1` writes it anew; the difference is reviewed.
 //!
-//! A file says in lines that begin with `;;!` what is made of it, and in lines that begin with `;;|`
-//! which script looks at it. Machine code that depends on the machine is not in there: addresses are
-//! shown by what lies there.
+//! A file says in lines that begin with `;;!` what is made of it, and in lines that begin with
+//! `;;|` which script looks at it. Machine code that depends on the machine is not in there:
+//! addresses are shown by what lies there.
 
 use crate::compile::{self, Budget, Callee, Cpu, Options, Plan, Recompilation, Sites, Span, Switching, Target, Text, Wanted};
 use crate::error::Error;
@@ -82,7 +82,8 @@ impl<'a> Wish<'a> {
         Listing::of(&made.text, operators(&self.module, &made.info), names, &[]).written()
     }
 
-    /// A version of the functions that threads go over into: each from its beginning, and from its loops.
+    /// A version of the functions that threads go over into: each from its beginning, and from its
+    /// loops.
     fn entries(&self, target: &Target, plan: &Plan) -> String {
         let known = OnceLock::<Switching>::new();
         let again = Recompilation::new(&self.module, target, plan, [0, 0], &known).expect("a module");
@@ -240,7 +241,8 @@ impl<'a> Listing<'a> {
             let found = self.places.iter().find(|(_, range)| range.contains(&address));
             let (place, range) = found.unwrap_or_else(|| panic!("nothing is known to be at {address:#x}"));
             let register = text.split(',').next().unwrap_or_default();
-            // Which function of a monitor's it is does not matter here, and its distance is not ours to keep.
+            // Which function of a monitor's it is does not matter here, and its distance is not
+            // ours to keep.
             return format!("{register},{place} + {:#x}", address - range.start);
         }
         text

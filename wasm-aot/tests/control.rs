@@ -302,3 +302,51 @@ fn the_socket_goes_with_the_program_and_what_was_killed_is_cleared_away() {
     assert!(output.status.success());
     assert_eq!(std::fs::read_dir(place.0.join("fastinst")).expect("a folder").count(), 0);
 }
+
+/// A module that looks at calls, and reports a line.
+const MODULE: &str = r#"(module (import "wizeng" "puti" (func $print (param i32))) (global $n (mut i32) (i32.const 0))
+    (func (export "wasm:opcode:call") (global.set $n (i32.add (global.get $n) (i32.const 1))))
+    (func (export "wasm:exit") (call $print (i32.const 77))))"#;
+
+#[test]
+fn all_that_is_attached_is_detached_whatever_it_is() {
+    let place = Place::new("control-detach");
+    let running = Running::start(&place, &[]);
+    let module = place.file("looks.wat", MODULE);
+    running.good(&["attach", "icount"]);
+    running.good(&["attach", &module]);
+    running.good(&["detach", "all"]);
+    let status = running.good(&["status"]);
+    assert!(!status.contains("icount") && !status.contains("looks"), "{status}");
+    let (went_well, said) = running.ask(&["report"]);
+    assert!(!went_well && said.contains("nothing is attached"), "{said}");
+    assert!(!running.ask(&["detach", "looks"]).0);
+}
+
+#[test]
+fn a_module_and_a_monitor_of_the_same_name_both_report() {
+    let place = Place::new("control-names");
+    let running = Running::start(&place, &[]);
+    let module = place.file("icount.wat", MODULE);
+    running.good(&["attach", "icount"]);
+    running.good(&["attach", &module]);
+    let report = running.good(&["report", "--json"]);
+    assert!(report.contains("\"icount\":{") && report.contains("\"icount (module)\":\"77\""), "{report}");
+}
+
+#[test]
+fn what_others_have_counted_is_not_reported() {
+    let place = Place::new("control-baseline");
+    let running = Running::start(&place, &[]);
+    running.good(&["attach", "icount"]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while running.calls() == 0 {
+        assert!(Instant::now() < deadline, "something is counted");
+    }
+    // Nothing is counted any more when the other one comes.
+    running.good(&["off"]);
+    running.good(&["attach", "hotness"]);
+    let report = running.good(&["report", "hotness"]);
+    assert!(report.contains("0 executions of 0 instructions"), "{report}");
+    assert!(running.calls() > 0);
+}

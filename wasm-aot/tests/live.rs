@@ -256,3 +256,33 @@ fn functions_that_two_versions_have_in_common_go_on_when_one_follows_the_other()
     store.set_deadline(Some(std::time::Duration::from_secs(60)));
     assert_eq!(call(&mut store, instance, 1_000), 1_000);
 }
+
+#[test]
+fn counts_begin_for_each_monitor_when_it_is_attached() {
+    let engine = Engine::default();
+    let module = Module::new(&engine, "(module (func (export \"f\") nop nop))").expect("a module");
+    let mut store = Store::new(&engine, ());
+    let instance = Linker::new(&engine).instantiate(&mut store, &module).expect("an instance");
+    let function = instance.get_func(&mut store, "f").expect("exported");
+    let live = Live::new(module);
+    let mut executed = |live: &Live, name: &str| {
+        function.call(&mut store, &[]).expect("it runs");
+        let reports = live.reports(Some(name));
+        let total = reports.first().and_then(|report| report.totals.iter().find(|(what, _)| *what == "executions"));
+        total.map(|(_, count)| *count)
+    };
+    live.attach("hotness").expect("attached");
+    assert_eq!(executed(&live, "hotness"), Some(3));
+    live.attach("icount").expect("attached");
+    assert_eq!(executed(&live, "hotness"), Some(6));
+    // What is counted for somebody else meanwhile is not its own; what it has seen stays.
+    live.switch_one("hotness", false).expect("it rests");
+    assert_eq!(executed(&live, "hotness"), Some(6));
+    live.switch_one("hotness", true).expect("it observes");
+    assert_eq!(executed(&live, "hotness"), Some(9));
+    live.attach("hotness,top=5").expect("attached");
+    assert_eq!(executed(&live, "hotness"), Some(3));
+    live.detach("icount").expect("detached");
+    live.attach("hotness").expect("attached");
+    assert_eq!(executed(&live, "hotness"), Some(12));
+}

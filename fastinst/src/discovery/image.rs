@@ -287,13 +287,25 @@ pub(crate) struct Function {
 impl<'b> FunctionTable<'b> {
     /// Those that are defined.
     pub(crate) fn functions(&self) -> impl Iterator<Item = Function> + use<'b> {
+        self.all().filter_map(|(section, function)| (section != 0).then_some(function))
+    }
+
+    /// These, and the functions of libraries that have an address in the program's linkage table: where code is at a fixed place, that entry is what the
+    /// whole process takes for the function (System V ABI, AMD64 supplement, 5.2 "Function Addresses").
+    pub(crate) fn named(&self) -> impl Iterator<Item = Function> + use<'b> {
+        const ENTRY: u64 = 16;
+        self.all().map(|(section, function)| if section == 0 { Function { size: ENTRY, ..function } } else { function })
+    }
+
+    /// All that have an address, with the number of the section that each is defined in, or zero.
+    fn all(&self) -> impl Iterator<Item = (u16, Function)> + use<'b> {
         const KIND: u8 = 0xf;
         let (symbols, _) = self.symbols.as_chunks::<SYMBOL>();
         symbols.iter().take(MOST).filter_map(|symbol| {
             let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| symbol[at + i]));
             let (first, address, size) = (word(0), word(8), word(16));
             let (name, kind, section) = (first as u32, (first >> 32) as u8 & KIND, (first >> 48) as u16);
-            (kind == STT_FUNC && section != 0 && address != 0).then_some(Function { name, address, size })
+            (kind == STT_FUNC && address != 0).then_some((section, Function { name, address, size }))
         })
     }
 

@@ -263,7 +263,12 @@ impl Control {
     fn detach(&self, monitor: &str) -> Result<String, String> {
         let failed = |error: wasm_aot::Error| error.to_string();
         match monitor {
-            "all" => self.live.detach_all().map_err(failed)?,
+            "all" => {
+                self.live.detach_all().map_err(failed)?;
+                for name in self.asked.observed.names() {
+                    self.asked.observed.detach(&name).map_err(|error| error.to_string())?;
+                }
+            }
             _ if self.live.detach(monitor).map_err(failed)? => {}
             _ if self.asked.observed.detach(monitor).map_err(|error| error.to_string())? => {}
             _ => return Err(format!("{monitor} is not attached")),

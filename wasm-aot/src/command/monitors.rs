@@ -102,9 +102,9 @@ impl Format {
     pub(crate) fn write_with(self, reports: &[Report], said: Vec<(String, String)>) -> String {
         match self {
             Self::Json => {
-                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
-                let said = said.into_iter().map(|(name, text)| (name, serde_json::Value::from(text)));
-                serde_json::Value::Object(reports.chain(said).collect()).to_string() + "\n"
+                let reports = reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json()));
+                let said = said.into_iter().map(|(name, text)| (name, "module", serde_json::Value::from(text)));
+                object(reports.chain(said))
             }
             Self::Text | Self::Csv => self.write(reports) + &said.into_iter().map(|(_, text)| text).collect::<String>(),
         }
@@ -115,12 +115,19 @@ impl Format {
         match self {
             Self::Text => reports.iter().map(Report::text).collect::<Vec<_>>().join("\n"),
             Self::Csv => reports.iter().map(Report::csv).collect::<Vec<_>>().join("\n"),
-            Self::Json => {
-                let reports = reports.iter().map(|report| (report.monitor.to_owned(), report.json()));
-                serde_json::Value::Object(reports.collect()).to_string() + "\n"
-            }
+            Self::Json => object(reports.iter().map(|report| (report.monitor.to_owned(), "attached", report.json()))),
         }
     }
+}
+
+/// Values by their names. What comes later under a name that is taken has its kind behind it.
+fn object(values: impl Iterator<Item = (String, &'static str, serde_json::Value)>) -> String {
+    let mut object = serde_json::Map::new();
+    for (name, kind, value) in values {
+        let name = if object.contains_key(&name) { format!("{name} ({kind})") } else { name };
+        object.insert(name, value);
+    }
+    serde_json::Value::Object(object).to_string() + "\n"
 }
 
 impl Monitoring {

@@ -3,7 +3,7 @@
 use super::hooked::{self, Hooked};
 use super::{Choice, MonitorError, Report, Source};
 use crate::error::Error;
-use crate::runtime::Module;
+use crate::runtime::{Module, Share};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -34,6 +34,8 @@ struct Known {
     choice: Choice,
     /// What it is, and the number of its plan.
     hooks: Option<(Arc<dyn Hooked>, usize)>,
+    /// Of what is counted, what it has seen, if it is made of counts.
+    counted: Share,
 }
 
 /// Why a monitor is not attached.
@@ -76,7 +78,7 @@ impl Live {
         attached.retain(|(other, _)| known[*other].choice.name() != name);
         attached.push((place, Instant::now()));
         state.resting.retain(|other| *other != place);
-        if let Err(error) = self.apply(&state) {
+        if let Err(error) = self.apply(&mut state) {
             state.attached = before;
             return Err(error.into());
         }
@@ -99,7 +101,7 @@ impl Live {
                 Some((observer, part))
             }
         };
-        Ok(Known { text: text.to_owned(), choice, hooks })
+        Ok(Known { text: text.to_owned(), choice, hooks, counted: Share::default() })
     }
 
     /// Detaches a monitor; tells whether it was attached. What it knows stays.
@@ -109,7 +111,7 @@ impl Live {
         let State { known, attached, .. } = &mut *state;
         attached.retain(|(place, _)| known[*place].choice.name() != name);
         let was = attached.len() < before;
-        self.apply(&state).map(|()| was)
+        self.apply(&mut state).map(|()| was)
     }
 
     /// What is attached under a name, with its options as they were written.
@@ -126,7 +128,7 @@ impl Live {
         let Some((place, _)) = attached.iter().find(|(place, _)| known[*place].choice.name() == name) else { return Ok(false) };
         resting.retain(|other| other != place);
         resting.extend((!on).then_some(*place));
-        self.apply(&state).map(|()| true)
+        self.apply(&mut state).map(|()| true)
     }
 
     /// Whether one that is attached rests by itself.
@@ -139,24 +141,34 @@ impl Live {
     pub fn detach_all(&self) -> Result<(), Error> {
         let mut state = self.state.lock();
         state.attached.clear();
-        self.apply(&state)
+        self.apply(&mut state)
     }
 
     /// Has what is attached observe, or rest.
     pub fn switch(&self, on: bool) -> Result<(), Error> {
         let mut state = self.state.lock();
         state.is_off = !on;
-        self.apply(&state)
+        self.apply(&mut state)
     }
 
     /// Has the module's code be as what is attached wants it.
-    fn apply(&self, state: &State) -> Result<(), Error> {
+    fn apply(&self, state: &mut State) -> Result<(), Error> {
         let is_active = |place: &usize| !state.is_off && !state.resting.contains(place);
-        let active =
-            || state.attached.iter().map(|(place, _)| place).filter(|place| is_active(place)).map(|place| &state.known[*place]);
-        let parts: Vec<usize> = active().filter_map(|known| known.hooks.as_ref().map(|(_, part)| *part)).collect();
-        let counts = active().any(|known| known.hooks.is_none());
-        self.module.observe(counts, &parts)
+        let active: Vec<usize> = state.attached.iter().map(|(place, _)| *place).filter(|place| is_active(place)).collect();
+        let known = &mut state.known;
+        let parts: Vec<usize> = active.iter().filter_map(|place| known[*place].hooks.as_ref().map(|(_, part)| *part)).collect();
+        let counting: Vec<usize> = active.into_iter().filter(|place| known[*place].hooks.is_none()).collect();
+        let begun: Vec<(usize, Share)> = counting.iter().map(|place| (*place, known[*place].counted.clone())).collect();
+        let begun = begun.into_iter().map(|(place, mut share)| {
+            share.begin(&self.module);
+            (place, share)
+        });
+        let begun: Vec<(usize, Share)> = begun.collect();
+        self.module.observe(!counting.is_empty(), &parts)?;
+        begun.into_iter().for_each(|(place, share)| known[place].counted = share);
+        let ended = known.iter_mut().enumerate().filter(|(place, known)| known.counted.goes_on() && !counting.contains(place));
+        ended.for_each(|(_, known)| known.counted.end(&self.module));
+        Ok(())
     }
 
     /// Whether something observes at the moment.
@@ -186,14 +198,19 @@ impl Live {
 
     /// What there is to say: all that is attached, or the one of that name.
     pub fn reports(&self, name: Option<&str>) -> Vec<Report> {
-        let state = self.state.lock();
-        let wanted = state.attached.iter().map(|(place, since)| (&state.known[*place], since));
-        let wanted = wanted.filter(|(known, _)| name.is_none_or(|name| known.choice.name() == name));
-        wanted
-            .filter_map(|(known, since)| {
+        let mut state = self.state.lock();
+        let State { known, attached, .. } = &mut *state;
+        let is_wanted = |known: &Known| name.is_none_or(|name| known.choice.name() == name);
+        attached
+            .iter()
+            .filter_map(|(place, since)| {
+                let known = known.get_mut(*place).filter(|known| is_wanted(known))?;
                 let mut report = match &known.hooks {
                     Some((observer, _)) => Report { shown: known.choice.top(), ..observer.report(&self.module) },
-                    None => known.choice.report(&self.module)?,
+                    None => {
+                        let counts = self.module.counts_of(&known.counted.reading(&self.module, &[])?)?;
+                        known.choice.report_of(&counts)?
+                    }
                 };
                 let note = format!("attached for {:.1?}; what is being executed at this moment may be missing", since.elapsed());
                 known.choice.nobody(&self.module).into_iter().for_each(|nobody| report.remark(nobody));

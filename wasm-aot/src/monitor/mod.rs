@@ -192,8 +192,13 @@ impl Choice {
     /// What there is to say of what the module's instances have done so far, if that is made of counts. Nothing if nobody counted, see
     /// [`Module::counts`].
     pub fn report(&self, module: &Module) -> Option<Report> {
+        self.report_of(&module.counts()?)
+    }
+
+    /// What a monitor that is made of counts says of some.
+    pub(crate) fn report_of(&self, counts: &Counts) -> Option<Report> {
         let Source::Counts { report, .. } = self.kind.source else { return None };
-        let mut report = report(self, &module.counts()?);
+        let mut report = report(self, counts);
         report.shown = self.top();
         Some(report)
     }

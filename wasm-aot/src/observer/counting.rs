@@ -1,14 +1,13 @@
 //! A monitor that can be switched, and whose calls follow from how often instructions are executed: while it observes, the program's code counts, and nothing of the
 //! monitor is in it.
 //!
-//! Counters are everybody's, and may count while the monitor is off. So what they say is noted whenever it is switched, and what they count meanwhile is not its
-//! own; of single probes that are off, how often control has come there.
+//! What counters say belongs to it in part ([`Share`]); of single probes that are off it is noted how often control has come there.
 
 use super::binding::Binding;
 use super::derived::{Derivation, Derivations};
 use super::switches::Switches;
 use crate::error::Error;
-use crate::runtime::{Reading, StoreCore, waiting};
+use crate::runtime::{Share, StoreCore, waiting};
 use crate::{Instance, Module};
 use parking_lot::Mutex;
 
@@ -44,27 +43,15 @@ struct State {
     events: u64,
     /// Whether it is to observe.
     is_wanted: bool,
-    counted: Counted,
-    /// What was counted while it was off.
-    foreign: Reading,
-}
-
-/// Whether what is counted is its own.
-#[derive(Debug)]
-enum Counted {
-    On,
-    /// Not since counters said that, if there were any; nor anybody's, if counting has not begun again since that turn. Then what counters tell is of threads that were
-    /// on their way out, and its own.
-    Off(Option<Reading>, Option<u64>),
+    counted: Share,
 }
 
 impl Counting {
     /// Off at first.
     pub(super) fn new(module: &Module, calls: Vec<Derivation>, places: Vec<Place>, switches: Switches) -> Self {
-        let (counted, foreign) = (Counted::Off(None, None), Reading::default());
         let mut calls = Derivations::new(calls);
         switch(&mut calls, &switches);
-        let state = State { calls, events: 0, is_wanted: false, counted, foreign };
+        let state = State { calls, events: 0, is_wanted: false, counted: Share::default() };
         Self { module: module.clone(), switches, places, state: Mutex::new(state) }
     }
 
@@ -86,43 +73,25 @@ impl Counting {
             switch(&mut state.calls, &self.switches);
         }
         let is_due = state.is_wanted && self.switches.on() > 0;
-        match (&state.counted, is_due) {
-            (Counted::Off(since, idle), true) => {
-                let foreign = match (self.module.reading(), since) {
-                    _ if self.is_idle(*idle) => Reading::default(),
-                    (Some(now), Some(since)) => now.since(since),
-                    (now, _) => now.unwrap_or_default(),
-                };
+        match (state.counted.goes_on(), is_due) {
+            (false, true) => {
+                let mut counted = state.counted.clone();
+                counted.begin(&self.module);
                 self.module.count_also(true)?;
-                state.foreign = std::mem::take(&mut state.foreign).and(&foreign);
-                state.counted = Counted::On;
+                state.counted = counted;
             }
-            (Counted::On, false) => {
+            (true, false) => {
                 self.module.count_also(false)?;
-                state.counted = Counted::Off(self.module.reading(), self.module.idle_since());
+                state.counted.end(&self.module);
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// Whether nobody has counted since that turn.
-    fn is_idle(&self, since: Option<u64>) -> bool {
-        since.is_some() && since == self.module.idle_since()
-    }
-
     /// Reads what was counted since somebody has read it, if frames wait at these addresses.
     fn read(&self, state: &mut State, waiting: &[usize]) {
-        if let Counted::Off(_, idle) = state.counted
-            && self.is_idle(idle)
-        {
-            state.counted = Counted::Off(self.module.reading(), idle);
-        }
-        let reading = match &state.counted {
-            Counted::On => self.module.reading_at(waiting),
-            Counted::Off(since, _) => since.clone(),
-        };
-        let own = reading.and_then(|reading| self.module.counts_of(&reading.since(&state.foreign)));
+        let own = state.counted.reading(&self.module, waiting).and_then(|reading| self.module.counts_of(&reading));
         if let Some(counts) = own {
             state.events += state.calls.read(&self.module, &counts);
         }
