@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     pub(crate) samples: u64,
     pub(crate) failures: u64,
     pub(crate) unobserved: u64,
+    /// Threads that were watched at the same time, at most.
+    pub(crate) threads: u32,
     pub(crate) refused: u64,
     pub(crate) probes: u64,
     /// When the process began to be watched: nanoseconds since 1970.
@@ -78,6 +80,7 @@ pub(crate) fn describe(
     header.started = facts.started;
     header.seconds = facts.seconds;
     header.processor = facts.processor;
+    header.threads = facts.threads;
     header.machine = wordpatch::os::cpu::brand();
     header.spent = Spent {
         probes: facts.probes,
@@ -86,6 +89,7 @@ pub(crate) fn describe(
         switching: seconds(facts.switching),
         agent: facts.agent,
         lost: header.spent.lost,
+        counting: header.spent.counting,
     };
     header.notes.extend(notes(garden, facts));
     profile.reconcile(&facts.evidence);

@@ -18,6 +18,7 @@
 use crate::exemplars::Slowest;
 use crate::figure::{Figure, How, product, student};
 use crate::histogram::{Histogram, bounds, bucket};
+use crate::null::Null;
 use crate::{Costs, Sample, Tally, Ticks};
 
 /// Call sites that are told apart.
@@ -58,6 +59,8 @@ pub(crate) struct Account {
     pub(crate) arcs: Vec<(u64, u64, u64)>,
     pub(crate) other_arcs: (u64, u64),
     pub(crate) lost: u64,
+    /// How far what is taken off each timed call may be wrong.
+    spread: f64,
     pub(crate) slowest: Slowest,
     cycle: Cycle,
 }
@@ -79,6 +82,18 @@ struct Cycle {
     kept: Vec<u16>,
     /// Not every call of it is timed.
     is_partial: bool,
+}
+
+impl Cycle {
+    /// Entries for each tick while they were counted; `None` if that was too short to tell.
+    fn rate_so_far(&self, now: Ticks) -> Option<f64> {
+        let (from, until) = self.counted.unwrap_or((self.began, now));
+        // What was counted until an entry has ended it does not have that entry.
+        let entries = self.entries.saturating_sub(u64::from(self.counted.is_some()));
+        let span = until.since(from).0;
+        // No call is shorter than a tick: so many have come before the time that is known of, or behind it.
+        (span > entries).then(|| entries as f64 / span as f64)
+    }
 }
 
 /// Means of cycles, weighted by their calls.
@@ -110,17 +125,25 @@ struct Unseen {
     hidden: f64,
 }
 
+impl Unseen {
+    /// Of the latest cycle, or the mean of all.
+    fn usual_rate(&self) -> f64 {
+        self.latest.map_or_else(|| self.rates / self.cycles.max(1) as f64, |(rate, _)| rate)
+    }
+}
+
 impl Account {
     /// Begins to be seen.
     pub(crate) fn new(now: Ticks) -> Self {
         Self { min: f64::INFINITY, cycle: Cycle { began: now, ..Cycle::default() }, ..Self::default() }
     }
 
-    /// A call was timed.
+    /// A call was timed. Drawn as it was, one that does nothing reads so much more than back to back.
     #[inline]
-    pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs) {
+    pub(crate) fn sample(&mut self, sample: &Sample, costs: &Costs, null: Null) {
         // Call by call: those with much inside are as seldom as they are costly, and cycles weigh differently.
-        let ticks = sample.ticks as f64 - f64::from(sample.nested) * costs.pair;
+        let ticks = sample.ticks as f64 - f64::from(sample.nested) * costs.pair - null.excess;
+        self.spread = null.spread;
         self.samples += 1;
         self.sum += ticks;
         self.min = self.min.min(ticks);
@@ -128,7 +151,7 @@ impl Account {
         if sample.outermost {
             self.outermost += ticks - costs.bias;
         }
-        self.whole += sample.ticks as f64;
+        self.whole += sample.ticks as f64 - null.excess;
         self.children += sample.children as f64;
         let cycle = &mut self.cycle;
         cycle.samples += 1;
@@ -185,16 +208,9 @@ impl Account {
         self.cycle.entries += calls;
     }
 
-    /// Entries for each tick, as this cycle shows it.
+    /// Entries for each tick, as this cycle shows it, or else those before.
     pub(crate) fn rate(&self, now: Ticks) -> f64 {
-        let cycle = &self.cycle;
-        let so_far = || {
-            let (from, until) = cycle.counted.unwrap_or((cycle.began, now));
-            // What was counted until an entry has ended it does not have that entry.
-            let entries = cycle.entries.saturating_sub(u64::from(cycle.counted.is_some()));
-            entries as f64 / until.since(from).0.max(1) as f64
-        };
-        cycle.rate.unwrap_or_else(so_far)
+        self.cycle.rate.or_else(|| self.cycle.rate_so_far(now)).unwrap_or_else(|| self.unseen.usual_rate())
     }
 
     /// From here on nothing is done but counting.
@@ -382,7 +398,8 @@ impl Account {
         let freedom = if all.cycles > 1 { all.cycles - 1 } else { (samples as usize).saturating_sub(1) };
         // Long calls are rare: as likely as not one more of the longest was just missed.
         let missed = (self.max - costs.bias - value).max(0.0) / (samples as f64 + 1.0);
-        Some(Figure::estimated(value, student(freedom.max(1)) * deviation, f64::MIN).with_more_above(missed))
+        let half = (student(freedom.max(1)) * deviation).hypot(self.spread);
+        Some(Figure::estimated(value, half, f64::MIN).with_more_above(missed))
     }
 
     /// The shortest and the longest call that was timed, without what measuring has added.
@@ -445,6 +462,22 @@ mod tests {
         }
         account.turn(Ticks((cycles + 1) * SPAN));
         account.calls()
+    }
+
+    #[test]
+    fn what_was_counted_in_no_time_tells_no_rate() {
+        let mut account = Account::new(Ticks(0));
+        account.entered(1_000);
+        account.stop_counting(Ticks(0), Ticks(100_000));
+        account.turn(Ticks(1_000_000));
+        let before = account.calls().value;
+        // Its hook was retired before the cycle began, as its own reading of the clock has it.
+        account.entered(500);
+        account.stop_counting(Ticks(900_000), Ticks(950_000));
+        account.turn(Ticks(2_000_000));
+        let calls = account.calls().value;
+        // 999 in 100,000 ticks, as the cycle before has told.
+        assert!((calls - before - 500.0 - 9_990.0).abs() < 1.0, "{before} and {calls}");
     }
 
     #[test]

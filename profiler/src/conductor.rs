@@ -9,6 +9,7 @@ mod adaptive;
 use crate::account::Account;
 use crate::exemplars::Slow;
 use crate::mode::{Draw, Mode, Probes, Rest, Skip};
+use crate::null::{Null, Nulls};
 use crate::profile::Profile;
 use crate::{Clock, Costs, FuncId, Policy, Ticks};
 use adaptive::Adaptive;
@@ -64,6 +65,8 @@ pub struct Conductor {
     fresh: Vec<FuncId>,
     /// Retired since the last tick.
     retired: Vec<(FuncId, Ticks, Ticks)>,
+    /// What calls read that do nothing.
+    nulls: Nulls,
     adaptive: Adaptive,
     epoch: Ticks,
     began: Ticks,
@@ -100,8 +103,8 @@ impl Conductor {
     /// For a policy, from `now` on.
     pub fn new(policy: Policy, clock: Clock, costs: Costs, seed: u64, now: Ticks) -> Self {
         let adaptive = Adaptive::new(seed, now);
-        let (functions, fresh, retired) = Default::default();
-        Self { policy, clock, costs, functions, fresh, retired, adaptive, epoch: now, began: now }
+        let (functions, fresh, retired, nulls) = Default::default();
+        Self { policy, clock, costs, functions, fresh, retired, nulls, adaptive, epoch: now, began: now }
     }
 
     fn part(&mut self, function: FuncId) -> &mut Part {
@@ -138,8 +141,28 @@ impl Conductor {
     /// A call was timed.
     #[inline]
     pub fn sample(&mut self, sample: &Sample) {
-        let costs = self.costs;
-        self.account(sample.function).sample(sample, &costs);
+        let (costs, null) = (self.costs, self.null_of(sample.function));
+        self.account(sample.function).sample(sample, &costs, null);
+    }
+
+    /// Nothing was called and timed, in the place of a call of that function.
+    pub fn null(&mut self, function: FuncId, ticks: u64) {
+        if let Some(skip) = self.skip_of(function) {
+            self.nulls.add(skip, ticks, &self.costs);
+        }
+    }
+
+    /// What is taken off calls of a function, as they are drawn now.
+    fn null_of(&self, function: FuncId) -> Null {
+        self.skip_of(function).map_or_else(Null::default, |skip| self.nulls.at(skip))
+    }
+
+    /// How many calls of a function are left out before one that is timed, if any are, on average.
+    fn skip_of(&self, function: FuncId) -> Option<f64> {
+        match self.functions.get(function.0 as usize)?.mode {
+            Mode::Sample(Draw { skip: Skip::Geometric { mean }, .. }) => Some(mean),
+            _ => None,
+        }
     }
 
     /// Whether a call of a function is one of its slowest so far.
@@ -253,7 +276,10 @@ impl Conductor {
         });
         let nobody = self.functions.first().and_then(|part| part.life.as_ref());
         let lost = nobody.map_or(0, |life| life.account.lost);
-        Profile::of(&self.policy, self.clock, self.costs, now.since(self.began), lost, accounts)
+        let watched = now.since(self.began);
+        let mut profile = Profile::of(&self.policy, self.clock, self.costs, watched, lost, accounts);
+        profile.header.null = self.nulls.most().map_or(0.0, |excess| self.costs.bias + excess);
+        profile
     }
 }
 

@@ -45,7 +45,8 @@ pub struct Nesting {
 
 #[derive(Debug)]
 struct Ended {
-    function: FuncId,
+    /// `None` if nothing was called: a null was timed.
+    function: Option<FuncId>,
     /// As the call around it counts them.
     ticks: u64,
     inside: Vec<Inner>,
@@ -72,15 +73,21 @@ impl Nesting {
         if self.unclaimed.len() >= UNCLAIMED {
             self.unclaimed.drain(..UNCLAIMED / 2);
         }
-        self.unclaimed.push(Ended { function, ticks, inside });
+        self.unclaimed.push(Ended { function: Some(function), ticks, inside });
         self.unclaimed.last().map_or(&[], |ended| &ended.inside)
+    }
+
+    /// So many ticks were timed that belong to no call, and are part of the call around them.
+    pub fn pass(&mut self, ticks: u64) {
+        self.unclaimed.push(Ended { function: None, ticks, inside: Vec::new() });
     }
 }
 
 /// A call is inside, and so is all that is inside of it: calls of its own function add no time.
 fn claim(inside: &mut Vec<Inner>, child: &Ended) {
-    let own = Inner { function: child.function, calls: 1, ticks: child.ticks };
-    let covered = |inner: Inner| Inner { ticks: if inner.function == child.function { 0 } else { inner.ticks }, ..inner };
+    let Some(function) = child.function else { return };
+    let own = Inner { function, calls: 1, ticks: child.ticks };
+    let covered = |inner: Inner| Inner { ticks: if inner.function == function { 0 } else { inner.ticks }, ..inner };
     for inner in child.inside.iter().copied().map(covered).chain([own]) {
         match inside.iter_mut().find(|known| known.function == inner.function) {
             Some(known) => {
@@ -155,6 +162,14 @@ mod tests {
         assert_eq!(nesting.end(HANDLE, 100, 25), []);
         nesting.end(LOOKUP, 40, 0);
         assert_eq!(nesting.end(HANDLE, 100, 25), []);
+    }
+
+    #[test]
+    fn what_no_call_has_taken_is_no_part_of_what_is_inside() {
+        let mut nesting = Nesting::default();
+        nesting.end(LOOKUP, 10, 0);
+        nesting.pass(3);
+        assert_eq!(nesting.end(HANDLE, 100, 13), [inner(LOOKUP, 1, 10)]);
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl Profile {
     /// Whether what belongs to no function is such as can be measured.
     fn is_sound(&self) -> bool {
         let header = &self.header;
-        let times = [header.processor, header.system, header.unknown, header.seconds, header.floor];
+        let times = [header.processor, header.system, header.unknown, header.seconds, header.floor, header.null];
         let functions = self.functions.len();
         let is_stack = |stack: &crate::Stack| stack.time.is_finite() && stack.frames.iter().all(|at| (*at as usize) < functions);
         header.hz.is_finite() && header.hz > 0.0 && times.iter().all(|time| time.is_finite()) && self.stacks.iter().all(is_stack)

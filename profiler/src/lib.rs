@@ -53,6 +53,7 @@ mod histogram;
 mod impossible;
 mod merge;
 mod mode;
+mod null;
 mod policy;
 mod profile;
 pub mod protobuf;

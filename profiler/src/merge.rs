@@ -97,6 +97,7 @@ impl Profile {
         mine.unknown += theirs.unknown;
         mine.clock_samples += theirs.clock_samples;
         mine.floor = mine.floor.max(theirs.floor);
+        mine.null = mine.null.max(theirs.null);
         mine.threads = if mine.threads.min(theirs.threads) == 0 { 0 } else { mine.threads + theirs.threads };
         mine.seconds = mine.seconds.max(theirs.seconds);
         mine.started = mine.started.min(theirs.started);
@@ -104,6 +105,7 @@ impl Profile {
             probes: mine.spent.probes.max(theirs.spent.probes),
             toggles: mine.spent.toggles + theirs.spent.toggles,
             samples: mine.spent.samples + theirs.spent.samples,
+            counting: mine.spent.counting + theirs.spent.counting,
             switching: mine.spent.switching + theirs.spent.switching,
             agent: mine.spent.agent + theirs.spent.agent,
             lost: mine.spent.lost + theirs.spent.lost,

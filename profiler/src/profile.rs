@@ -75,6 +75,9 @@ pub struct Header {
     pub bias: f64,
     /// See `bias`.
     pub pair: f64,
+    /// What is measured of a call that does nothing, where calls are drawn, in ticks; 0 if that is not known.
+    #[serde(default)]
+    pub null: f64,
     /// Sampled percentiles below are mostly what measuring takes, in nanoseconds: they are told as `< floor`.
     #[serde(default)]
     pub floor: f64,
@@ -95,6 +98,9 @@ pub struct Spent {
     pub toggles: u64,
     /// Calls that were timed.
     pub samples: u64,
+    /// Seconds of counting entries, if it hides behind nothing.
+    #[serde(default)]
+    pub counting: f64,
     /// Seconds of switching.
     pub switching: f64,
     /// Seconds of the agent, which sums up, decides and switches.
@@ -242,7 +248,13 @@ impl Profile {
         lost: u64,
         accounts: impl Iterator<Item = (FuncId, Account)>,
     ) -> Self {
-        let functions = accounts.map(|(id, account)| Function::of(id, &account, policy, &clock, &costs)).collect();
+        let mut entries = 0;
+        let functions = accounts.map(|(id, account)| {
+            entries += account.entries;
+            Function::of(id, &account, policy, &clock, &costs)
+        });
+        let functions = functions.collect();
+        let counting = entries as f64 * costs.count / clock.hz;
         let header = Header {
             processes: 1,
             policy: policy.to_string(),
@@ -251,7 +263,7 @@ impl Profile {
             step: clock.step,
             bias: costs.bias,
             pair: costs.pair,
-            spent: Spent { lost, ..Spent::default() },
+            spent: Spent { lost, counting, ..Spent::default() },
             ..Header::default()
         };
         let mut profile = Self { header, modules: Vec::new(), functions, stacks: Vec::new() };

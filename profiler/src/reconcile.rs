@@ -129,9 +129,12 @@ impl Profile {
         let header = &mut self.header;
         header.clock = evidence.source.clone();
         header.clock_samples = seen.samples;
-        // A call that is timed alone pays for what one of many in a row hides: cold lines, a branch that is seldom taken. How much is not
-        // measured where it happens; what a whole pair takes back to back is about the most of it.
-        let null = if header.clock == ClockSource::Probes { header.bias } else { header.bias.max(header.pair) };
+        let null = match &header.clock {
+            ClockSource::Probes => header.bias,
+            _ if header.null > 0.0 => header.null,
+            // A call that is timed alone pays for what one of many in a row hides: what a whole pair takes back to back is about the most of it.
+            _ => header.bias.max(header.pair),
+        };
         header.floor = (2.0 * null / header.hz * 1e9).max(0.0);
         if seen.processor.is_finite() {
             header.processor = seen.processor / 1e9;

@@ -449,6 +449,11 @@ impl Agent {
         let bias = stub::BIAS.load(Relaxed);
         for done in calls {
             let function = profiler::FuncId(Id::of_record(done.record).0);
+            if done.is_null() {
+                conductor.null(function, done.ticks);
+                nesting.pass(done.ticks.saturating_sub(bias));
+                continue;
+            }
             let (ticks, children) = (done.ticks, done.children);
             conductor.sample(&Sample {
                 function,
@@ -664,6 +669,7 @@ impl Agent {
             samples: self.samples,
             failures: modes::ACCOUNT.failures.load(Relaxed),
             unobserved: threads::UNOBSERVED.load(Relaxed),
+            threads: threads::all().count() as u32,
             refused: functions::REFUSED.load(Relaxed).into(),
             probes: sites::count().into(),
             started: self.began,

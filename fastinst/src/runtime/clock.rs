@@ -153,8 +153,9 @@ pub(crate) fn work() -> Ticks {
 }
 
 /// What our hooks have taken of a thread, in ticks.
-fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
-    block.skipped.load(Relaxed) as f64 * costs.skip + block.hidden.load(Relaxed) as f64
+pub(super) fn hooks_of(block: &Header, costs: &profiler::Costs) -> f64 {
+    let took = block.hidden.load(Relaxed).saturating_sub(block.waited.load(Relaxed));
+    block.skipped.load(Relaxed) as f64 * costs.skip + took as f64
 }
 
 /// The same as [`work`], kept for hooks. By the agent, at every tick. Returns work, and how much of it comes in a tick of the counter.

@@ -26,6 +26,9 @@ const ABANDONED: u64 = RING_COUNT as u64 / 2;
 /// How many batches a thread takes at once: what its handlers add meanwhile is left for the next time.
 const BATCHES: usize = 2 * RING_COUNT / BATCH;
 
+/// The place that a null is called from: no code lies there.
+pub(crate) const NULL_SITE: u64 = 1;
+
 /// A timed call that is done.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Done {
@@ -36,6 +39,13 @@ pub(crate) struct Done {
     pub(crate) ticks: u64,
     pub(crate) children: u64,
     pub(crate) call_site: u64,
+}
+
+impl Done {
+    /// Whether nothing was called: a null was timed.
+    pub(crate) fn is_null(&self) -> bool {
+        self.call_site == NULL_SITE
+    }
 }
 
 /// Whether there is a place for another entry.

@@ -116,11 +116,16 @@ fn guarded(block: &Header, (sp, signals): Stacks<'_>, now: u64, otherwise: impl 
     block.busy.store(0, Relaxed);
 }
 
+/// Events take less, in ticks: some tens of microseconds on any machine. Whatever an event takes beyond, the thread was waiting.
+pub(super) const LONGEST: u64 = 1 << 16;
+
 /// The thread's own clock stands still from `now` until `act` is over. What handlers have hidden meanwhile lies within that.
 fn off_the_clock(block: &Header, now: u64, act: impl FnOnce()) {
-    let hidden = block.hidden.load(Relaxed);
+    let (hidden, waited) = (block.hidden.load(Relaxed), block.waited.load(Relaxed));
     act();
-    block.hidden.store(hidden.wrapping_add(Ticks::now().since(Ticks(now)).0), Relaxed);
+    let took = Ticks::now().since(Ticks(now)).0;
+    block.hidden.store(hidden.wrapping_add(took), Relaxed);
+    block.waited.store(waited.wrapping_add(took.saturating_sub(LONGEST)), Relaxed);
 }
 
 fn count_late(id: Id) {

@@ -78,7 +78,7 @@ pub(crate) struct Function {
     /// Calls to time in a term, on each thread.
     pub(crate) quota: AtomicI32,
     /// How many calls are left out between two that are timed: 256 equally likely numbers.
-    pub(crate) skips: AtomicPtr<[u16; 256]>,
+    pub(crate) skips: AtomicPtr<super::skip::Table>,
     /// Entries that found no record: on a thread that is going, or in a hook that interrupted another.
     pub(crate) late: AtomicU64,
     /// Who switches its sites.
@@ -102,6 +102,8 @@ pub(crate) struct Header {
     pub(crate) limit: AtomicPtr<Frame>,
     /// The time that measuring has taken on this thread: what its own clock is behind the counter.
     pub(crate) hidden: AtomicU64,
+    /// The part of it in which the thread did not run, but waited for a processor in the middle of an event.
+    pub(crate) waited: AtomicU64,
     /// Entries taken in the ring. It begins with one lap, so that memory of zeroes belongs to none that is running.
     pub(crate) head: AtomicU64,
     /// Calls that the timing stub has left out: what they have cost is no time of the program's.

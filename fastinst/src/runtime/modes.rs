@@ -66,7 +66,7 @@ pub(crate) fn mode_counts(function: &Function) -> bool {
 }
 
 /// The table of skips for functions that are timed from their first call on, where every call is to be timed; null elsewhere.
-static EVERY_CALL: AtomicPtr<[u16; 256]> = AtomicPtr::new(std::ptr::null_mut());
+static EVERY_CALL: AtomicPtr<skip::Table> = AtomicPtr::new(std::ptr::null_mut());
 
 /// From now on new functions do not wait for the agent: all their calls are timed.
 pub(crate) fn time_every_call() {

@@ -22,10 +22,10 @@
 #![allow(unsafe_code)]
 #![allow(unreachable_pub, reason = "the loader reaches them, by name")]
 
-use super::event;
 use super::layout::{
     ENTRY, Entry, FRAME, Frame, Function, Header, LAPS, OUTERMOST, RECORDS, RING, RING_COUNT, RING_ROOM, Record,
 };
+use super::{drain, event, skip};
 use std::arch::{asm, global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicU64;
@@ -168,13 +168,21 @@ pub(crate) extern "C" fn time_enter() {
         "mov dword ptr [rdx + {frame_term}], edi",
         "mov qword ptr [rdx + {children}], 0",
         "inc dword ptr [r8 + {open}]",
+        "movzx edi, word ptr [rcx + {null_at}]",
         "mov rcx, rdx",
         "rdtsc",
         "shl rdx, 32",
         "or rax, rdx",
         "sub rax, qword ptr [r9 + {hidden}]",
         "mov qword ptr [rcx + {time}], rax",
+        "cmp edi, dword ptr [r8 + {left}]",
+        "je 6f",
         "ret",
+        // A null: nothing is called, and timed.
+        "6:",
+        "mov rdi, qword ptr [r8 + {address}]",
+        "mov esi, {null_site}",
+        "jmp {time_exit}",
         // Left out.
         "4:",
         "dec dword ptr [r8 + {skip}]",
@@ -219,6 +227,9 @@ pub(crate) extern "C" fn time_enter() {
         frame_term = const offset_of!(Frame, term),
         children = const offset_of!(Frame, children),
         multiplier = const MULTIPLIER,
+        null_at = const 2 * skip::DRAWS,
+        null_site = const drain::NULL_SITE,
+        time_exit = sym time_exit,
         slow = sym slow_enter,
     )
 }

@@ -114,8 +114,12 @@ pub(crate) fn folding(block: &Header, act: impl FnOnce()) {
     add(&block.done, 1);
 }
 
-/// Adds a call to its function's tally. By the block's thread, within [`folding`].
+/// Adds a call to its function's tally. By the block's thread, within [`folding`]. Nulls are worth nothing without the order that they
+/// were timed in.
 pub(crate) fn fold(block: &Header, done: &Done) {
+    if done.is_null() {
+        return;
+    }
     let part = |tally: &'static Tally| {
         let bucket = profiler::bucket(done.ticks);
         let part = made(block, &tally.parts[usize::from(bucket) / BUCKETS])?;

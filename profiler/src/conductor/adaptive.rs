@@ -274,12 +274,17 @@ impl Conductor {
         let jitter = 0.5 + self.adaptive.chance();
         let clock = self.clock;
         let part = &mut self.functions[at];
+        let goes_on = !part.resting && matches!(part.mode, Mode::Sample(_));
         let Some(Life { account, plan }) = part.life.as_deref_mut() else { return };
+        plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
+        if goes_on && plan.way == Way::Glimpsed {
+            // So does its cycle: without a window of its own the next would have nothing to tell its rate by.
+            return;
+        }
         if plan.way == Way::Glimpsed {
             plan.learn(account.rate(now) * clock.hz);
         }
         account.turn(now);
-        plan.next = Ticks(now.0 + clock.ticks(plan.span * jitter).0);
         plan.armed = now;
         let mode = match plan.way {
             Way::Complete => Mode::Sample(Draw { quota: Draw::AMPLE, ..COMPLETELY }),
@@ -288,7 +293,7 @@ impl Conductor {
             Way::Glimpsed => Mode::Count,
         };
         // One that still samples goes on: a new term would lose the calls that are open, and the longest first.
-        if part.resting || !matches!(part.mode, Mode::Sample(_)) {
+        if !goes_on {
             match plan.way {
                 Way::Complete => account.time_completely(),
                 Way::Counted => {}

@@ -50,7 +50,7 @@ fn summary(profile: &Profile) -> String {
 fn overhead(header: &Header, shares: bool) -> Option<String> {
     let spent = &header.spent;
     let timing = spent.samples as f64 * header.pair / header.hz;
-    let seconds = spent.switching + spent.agent + if timing.is_finite() { timing } else { 0.0 };
+    let seconds = spent.counting + spent.switching + spent.agent + if timing.is_finite() { timing } else { 0.0 };
     let source = match &header.clock {
         ClockSource::None { why } => format!("no self times: {why}"),
         ClockSource::Kernel { hz, .. } => {
@@ -63,7 +63,7 @@ fn overhead(header: &Header, shares: bool) -> Option<String> {
     };
     (header.processor > 0.0).then(|| {
         let part = 100.0 * seconds / header.processor;
-        format!("Overhead: {part:.1} % CPU for timing, switching and the agent, without idle probes; {source}")
+        format!("Overhead: {part:.1} % CPU for counting, timing, switching and the agent; idle probes are not measured; {source}")
     })
 }
 

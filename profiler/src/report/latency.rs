@@ -16,10 +16,10 @@ impl Function {
         self.percentile(share, header).filter(|value| value.is_finite())
     }
 
-    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice what an empty call measures.
+    /// Below it a call's time cannot be told: the clock's step; of calls timed now and then twice what an empty call reads there.
     pub(crate) fn floor(&self, header: &Header) -> f64 {
-        let ticks = if self.is_complete() { header.step as f64 } else { (header.step as f64).max(2.0 * header.bias) };
-        let floor = ticks / header.hz * 1e9;
+        let step = header.step as f64 / header.hz * 1e9;
+        let floor = if self.is_complete() { step } else { step.max(header.floor) };
         if floor.is_finite() { floor } else { 0.0 }
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::runtime::layout::{FRAME_COUNT, RING_COUNT};
-use crate::runtime::{skip, stub};
+use crate::runtime::{clock, measure, skip, stub};
 use profiler::{Draw, Mode, Rest, Skip};
 use std::sync::atomic::AtomicU64;
 
@@ -151,6 +151,15 @@ fn time_that_an_event_takes_is_hidden_from_the_calls_around_it() {
     assert!(stage.block.hidden.load(Relaxed) - before >= 2_000_000);
     stage.exit(0, Ticks::now().0);
     assert!(stage.done()[0].1.ticks <= Ticks::now().0 - start - 2_000_000 + BIAS.load(Relaxed));
+}
+
+#[test]
+fn an_event_that_waits_for_a_processor_takes_no_more_of_the_programs_work_than_any_other() {
+    let stage = Stage::new(1, u32::MAX, Skip::None);
+    let hooks = || clock::hooks_of(stage.block, &measure::known_costs());
+    let (start, before) = (Ticks::now().0, hooks());
+    guarded(stage.block, HIGH - 64, start, || unreachable!("nothing was interrupted"), || Ticks::spin(Ticks(2_000_000)));
+    assert!((hooks() - before) <= LONGEST as f64, "{}", hooks() - before);
 }
 
 #[test]

@@ -131,6 +131,7 @@ fn no_percentile_is_above_the_longest_call_and_what_is_below_the_floor_is_no_num
         }
     }
     // Some of its calls were timed: a p50 below twice what an empty call takes says nothing.
+    profile.header.floor = 40.0;
     let hash = &mut profile.functions[3];
     (hash.samples, hash.calls) = (5_000, Figure::exact(4e6));
     (hash.histogram, hash.min, hash.max) = (crate::Histogram::default(), Some(5.0), Some(30.0));

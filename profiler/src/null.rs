@@ -1,0 +1,98 @@
+//! The null: what is measured of a call that does nothing, in the place of a call that is timed.
+//!
+//! Back to back it reads less than in a program, where the stub's lines are cold and its branches are seldom taken. How much less depends
+//! on how many calls are left out between two that are timed. So the stubs time nothing now and then, in the place of a call that was
+//! drawn, on the program's own threads. The median of what they read is what is taken off a call that was timed in this way; half of what
+//! the middle half of the readings differ by joins the interval of means.
+
+use crate::Costs;
+use crate::histogram::{Histogram, bucket};
+
+/// Fewer readings have no median that is worth anything.
+const ENOUGH: u32 = 5;
+
+/// By how much a null in place differs from one that is timed back to back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Null {
+    /// How much more it reads, in ticks.
+    pub(crate) excess: f64,
+    /// How far that may be wrong.
+    pub(crate) spread: f64,
+}
+
+/// Readings, by the mean number of calls that are left out before one is timed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nulls(Vec<Kind>);
+
+#[derive(Clone, Debug)]
+struct Kind {
+    skip: f64,
+    count: u32,
+    readings: Histogram,
+    null: Null,
+}
+
+impl Nulls {
+    /// A null was timed where so many calls are left out on average.
+    pub(crate) fn add(&mut self, skip: f64, ticks: u64, costs: &Costs) {
+        let skip = alike(skip);
+        let at = self.0.iter().position(|kind| kind.skip == skip).unwrap_or_else(|| {
+            self.0.push(Kind { skip, count: 0, readings: Histogram::default(), null: Null::default() });
+            self.0.len() - 1
+        });
+        let kind = &mut self.0[at];
+        kind.count = kind.count.saturating_add(1);
+        kind.readings.add(bucket(ticks), 1.0);
+        let quantile = |share| kind.readings.quantile(share).unwrap_or(costs.bias);
+        kind.null = Null { excess: (quantile(0.5) - costs.bias).max(0.0), spread: (quantile(0.75) - quantile(0.25)) / 2.0 };
+    }
+
+    /// Of calls that are timed with so many left out: by the nearest number that enough is known of.
+    pub(crate) fn at(&self, skip: f64) -> Null {
+        let distance = |kind: &&Kind| (kind.skip.ln_1p() - skip.ln_1p()).abs();
+        let known = self.0.iter().filter(|kind| kind.count >= ENOUGH);
+        known.min_by(|a, b| distance(a).total_cmp(&distance(b))).map_or_else(Null::default, |kind| kind.null)
+    }
+
+    /// The largest excess that enough is known of; `None` if there is none.
+    pub(crate) fn most(&self) -> Option<f64> {
+        self.0.iter().filter(|kind| kind.count >= ENOUGH).map(|kind| kind.null.excess).max_by(f64::total_cmp)
+    }
+}
+
+/// One number for all that differ by less than about a factor of three.
+fn alike(skip: f64) -> f64 {
+    10f64.powf((2.0 * skip.max(0.0).ln_1p() / std::f64::consts::LN_10).round() / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COSTS: Costs = Costs { pair: 50.0, bias: 40.0, count: 2.0, toggle: 400.0, skip: 4.0 };
+
+    #[test]
+    fn the_median_counts_and_only_if_enough_was_read() {
+        let mut nulls = Nulls::default();
+        for ticks in [60, 64, 62, 1_000_000] {
+            nulls.add(100.0, ticks, &COSTS);
+        }
+        assert_eq!((nulls.at(100.0), nulls.most()), (Null::default(), None));
+        nulls.add(100.0, 63, &COSTS);
+        let null = nulls.at(100.0);
+        assert!((22.0..=24.0).contains(&null.excess) && null.spread < 5.0, "{null:?}");
+    }
+
+    #[test]
+    fn what_is_left_out_less_often_has_the_null_of_its_like() {
+        let mut nulls = Nulls::default();
+        for _ in 0..ENOUGH {
+            nulls.add(10.0, 45, &COSTS);
+            nulls.add(1_000.0, 80, &COSTS);
+        }
+        assert_eq!((nulls.at(3.0).excess, nulls.at(3_000.0).excess, nulls.most()), (5.0, 40.0, Some(40.0)));
+        // One that reads less than back to back adds nothing.
+        (0..ENOUGH).for_each(|_| nulls.add(0.0, 30, &COSTS));
+        assert_eq!(nulls.at(0.0).excess, 0.0);
+    }
+}
