@@ -230,3 +230,15 @@ fn little_address_space_and_small_stacks_are_lived_with() {
     assert_eq!((&with.stdout, with.status), (&plain.stdout, plain.status), "{with:?}");
     assert_eq!(exact_calls(&profile(&path)), counted(&program, &[]));
 }
+
+#[test]
+fn the_null_is_measured_where_calls_are_drawn() {
+    let to = folder("null");
+    let program = compile("../../samples/words.c", &to, &["-finstrument-functions", "-O2"]);
+    let path = to.join("profile.json");
+    assert!(run(&mut preloaded(&program, "adaptive", &path)).status.success());
+    let header = &profile(&path)["header"];
+    let (null, bias) = (header["null"].as_f64().unwrap(), header["bias"].as_f64().unwrap());
+    // Unless it was measured it is zero.
+    assert!(null >= bias && bias > 0.0, "{header}");
+}

@@ -6,7 +6,8 @@
 //! processors, and it has the agent in it.
 //!
 //! What hooks take is subtracted, of all functions: windows of several functions overlap, and the hooks of one slow the window of
-//! another. What is left is called *work*.
+//! another. What is left is called *work*. Hooks are timed by the counter, which goes on while a thread waits for a processor: an event that
+//! takes longer than any event has waited, and that part is no processor time.
 //!
 //! A reading costs a system call a thread. So a hook that retires a function reads only where threads are few; elsewhere it continues the
 //! agent's latest reading at the pace that the clock had then.

@@ -158,7 +158,8 @@ fn an_event_that_waits_for_a_processor_takes_no_more_of_the_programs_work_than_a
     let stage = Stage::new(1, u32::MAX, Skip::None);
     let hooks = || clock::hooks_of(stage.block, &measure::known_costs());
     let (start, before) = (Ticks::now().0, hooks());
-    guarded(stage.block, HIGH - 64, start, || unreachable!("nothing was interrupted"), || Ticks::spin(Ticks(2_000_000)));
+    let act = || Ticks::spin(Ticks(2_000_000));
+    guarded(stage.block, (HIGH - 64, NO_SIGNALS), start, || unreachable!("nothing was interrupted"), act);
     assert!((hooks() - before) <= LONGEST as f64, "{}", hooks() - before);
 }
 
@@ -299,11 +300,11 @@ fn calls_from_more_places_than_there_are_tables_for_are_added_up_together() {
     let stage = Stage::new(1, u32::MAX, Skip::None);
     let done =
         |call_site| drain::Done { record: stage.functions[0].record(), outermost: true, ticks: 50, children: 0, call_site };
-    tally::folding(stage.block, || (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50))));
+    tally::folding(stage.block, || (0..100).for_each(|site| tally::fold(stage.block, &done(site % 50 * 16))));
     let arcs = stage.tallies().remove(0).1.arcs;
     // Of the fifty one is none, and thirty-two are told apart.
     assert_eq!((arcs.len(), arcs[0]), (33, (0, 36, 1800)));
-    assert!(arcs[1..].iter().enumerate().all(|(at, arc)| *arc == (at as u64 + 1, 2, 100)));
+    assert!(arcs[1..].iter().enumerate().all(|(at, arc)| *arc == (16 * (at as u64 + 1), 2, 100)));
 }
 
 #[test]
