@@ -349,6 +349,10 @@ impl Garden {
     pub(crate) fn learn(&mut self) -> BTreeSet<Id> {
         let mut moves = Moves::default();
         for (number, site, told) in sites::lessons() {
+            if site.gone.load(Relaxed) {
+                // And with it the island that its cell was in.
+                continue;
+            }
             match site.owner() {
                 _ if site.shared.load(Relaxed) => sharing::learn(number.0, site, told, &mut moves),
                 Some(owner) if owner == told => {}

@@ -25,7 +25,11 @@ struct Partners(Box<[Id]>);
 static PARTNERS: [AtomicPtr<Partners>; SHARED_SITES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SHARED_SITES];
 
 impl Partners {
+    /// `None`, too, once the site's module is gone, and with it the island that its cell was in.
     fn cell(site: &Site) -> Option<&'static AtomicPtr<Self>> {
+        if site.gone.load(Relaxed) {
+            return None;
+        }
         PARTNERS.get(Owners::number_of_cell(site.cell().target().get())?)
     }
 
@@ -45,7 +49,10 @@ impl Partners {
 /// Several threads may do this at once, for several functions. Each has changed its function before, and looks again after its store,
 /// behind a fence: so the one that stores last has seen what all the others have changed.
 pub(super) fn switch(site: &Site) -> Result<(), SetError> {
-    while let Some(partners) = Partners::of(site).filter(|_| site.is_switchable()) {
+    // Asked first: what is not to be switched may be gone.
+    while site.is_switchable()
+        && let Some(partners) = Partners::of(site)
+    {
         let wanted = partners.is_timed();
         modes::turn(site, if wanted { Switch::On } else { Switch::Off })?;
         fence(SeqCst);
